@@ -1,0 +1,46 @@
+"""vestige: what did fine-tuning do to the linguistic knowledge inside this model, and where?
+
+Public names are resolved on first use, so that importing the package (or asking the CLI for
+help) loads neither torch nor transformers.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from vestige.version import __version__
+
+_WHERE = {
+    "load_corpus": "vestige.corpus.load",
+    "Corpus": "vestige.corpus.types",
+    "Sentence": "vestige.corpus.types",
+    "Task": "vestige.corpus.types",
+    "load_model": "vestige.models.load",
+    "random_twin": "vestige.models.load",
+    "represent": "vestige.representations.extract",
+    "LinearProbe": "vestige.solvers.estimator",
+    "compare": "vestige.study.compare",
+    "Study": "vestige.study.run",
+    "VestigeError": "vestige.errors",
+}
+
+__all__ = [*_WHERE, "__version__"]
+
+if TYPE_CHECKING:
+    from vestige.corpus.load import load_corpus
+    from vestige.corpus.types import Corpus, Sentence, Task
+    from vestige.errors import VestigeError
+    from vestige.models.load import load_model, random_twin
+    from vestige.representations.extract import represent
+    from vestige.solvers.estimator import LinearProbe
+    from vestige.study.compare import compare
+    from vestige.study.run import Study
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"vestige has no public name {name!r}; it has {', '.join(_WHERE)}")
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

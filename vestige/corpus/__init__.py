@@ -1,0 +1,1 @@
+"""Words and labels. Knows nothing of models."""

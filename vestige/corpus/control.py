@@ -1,0 +1,81 @@
+"""Control tasks and the baselines that need no model (Hewitt & Liang 2019; durrani2020, 2021).
+
+A control task gives every word *type* a random label drawn from the task's own label
+distribution, the same in every split. A probe that does well on it can memorise word types; the
+distance between its accuracy on the task and on the control task is its *selectivity*.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from vestige.corpus.types import Corpus, Task
+
+Labelled = Iterable[tuple[Sequence[str], Sequence[str]]]
+"""(words, labels) of every sentence."""
+
+
+def control_labels(types: Iterable[str], distribution: Mapping[str, int], seed: int) -> dict[str, str]:
+    """A label for every word type, drawn from `distribution` (label -> count).
+
+    The draw is a hash of (seed, type): it depends neither on the order of the corpus nor on
+    which other types there are. Types are case-sensitive.
+    """
+    labels = sorted(distribution)
+    shares = np.cumsum([distribution[label] for label in labels], dtype=np.float64)
+    shares /= shares[-1]
+    key = seed.to_bytes(8, "little", signed=True)
+    chosen = {}
+    for word in types:
+        raw = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest()
+        uniform = int.from_bytes(raw, "little") / 2**64
+        chosen[word] = labels[int(np.searchsorted(shares, uniform, side="right"))]
+    return chosen
+
+
+def control_task(task: Task, seed: int) -> Task:
+    """The control task of a token-level task: same words, a random label per word type."""
+    types = {w for sentences in task.corpus.splits.values() for s in sentences for w in s.words}
+    chosen = control_labels(types, task.label_counts, seed)
+    name = f"{task.name}-control-{seed}"
+    splits = {
+        split: tuple(
+            replace(s, annotations={**s.annotations, name: tuple(chosen[w] for w in s.words)})
+            for s in sentences
+        )
+        for split, sentences in task.corpus.splits.items()
+    }
+    corpus = Corpus(task.corpus.name, splits, {**task.corpus.levels, name: "token"}, task.corpus.notes)
+    return corpus.task(name)
+
+
+def majority_label(counts: Mapping[str, int]) -> str:
+    """The most frequent label; among equals the first in alphabetical order."""
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def word_type_majority(train: Labelled) -> tuple[dict[str, str], str]:
+    """Each word type's most frequent training label, and the label for types never seen."""
+    by_type: dict[str, Counter[str]] = defaultdict(Counter)
+    overall: Counter[str] = Counter()
+    for words, labels in train:
+        for word, label in zip(words, labels, strict=True):
+            by_type[word][label] += 1
+            overall[label] += 1
+    return {word: majority_label(counts) for word, counts in by_type.items()}, majority_label(overall)
+
+
+def baseline_accuracies(task: Task, split: str) -> dict[str, float]:
+    """Accuracy of guessing without any model, and the share of words of types unseen in train."""
+    train, held = task.corpus["train"], task.corpus[split]
+    table, majority = word_type_majority((s.words, s.annotations[task.name]) for s in train)
+    pairs = [pair for s in held for pair in zip(s.words, s.annotations[task.name], strict=True)]
+    count = len(pairs)
+    return {
+        "majority": sum(label == majority for _, label in pairs) / count,
+        "word_type_majority": sum(label == table.get(word, majority) for word, label in pairs) / count,
+        "unseen_type_share": sum(word not in table for word, _ in pairs) / count,
+    }

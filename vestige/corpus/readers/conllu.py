@@ -1,0 +1,76 @@
+"""CoNLL-U treebanks, through the `conllu` package.
+
+Multiword ranges (`3-4`) and empty nodes (`5.1`) are not words of the tree and are left out
+whole; keeping them and shifting heads breaks every sentence that has one (see METHODS of
+structural probing: it did in a well-known implementation).
+"""
+
+from pathlib import Path
+
+import conllu
+
+from vestige.corpus.readers.text import blocks, read_lines
+from vestige.corpus.types import Level, Sentence, stable_ids
+from vestige.errors import CorpusError
+
+LEVELS: dict[str, Level] = {
+    "upos": "token",
+    "xpos": "token",
+    "deprel": "token",
+    "lemma": "token",
+    "head": "tree",
+}
+
+
+def _raw(row: list[str], column: int) -> str:
+    return row[column]
+
+
+_FIELD_PARSERS = {name: _raw for name in ("xpos", "feats", "deps", "misc")}
+
+
+def read_conllu(path: str | Path) -> list[Sentence]:
+    """Sentences with upos, xpos, deprel, lemma (per word) and head (0 = root)."""
+    path = Path(path)
+    parsed = []
+    for line, block in blocks(read_lines(path)):
+        if all(row.startswith("#") for row in block):
+            continue
+        parsed.append((f"{path}:{line}", *_parse_block(path, line, block)))
+    fallback = stable_ids(" ".join(words) for _, _, words, _ in parsed)
+    return [
+        Sentence(id=given or made, words=words, annotations=annotations, source=source)
+        for (source, given, words, annotations), made in zip(parsed, fallback, strict=True)
+    ]
+
+
+def _parse_block(path: Path, line: int, block: list[str]) -> tuple[str, tuple[str, ...], dict]:
+    for offset, row in enumerate(block):
+        if not row.startswith("#") and row.count("\t") != 9:
+            raise CorpusError(
+                f"{path}:{line + offset}: expected 10 tab-separated columns, found {row.count(chr(9)) + 1}",
+                fix="check that the file is CoNLL-U and that its tabs were not turned into spaces",
+            )
+    try:
+        tree = conllu.parse("\n".join(block) + "\n\n", field_parsers=_FIELD_PARSERS)[0]
+    except conllu.exceptions.ParseException as error:
+        raise CorpusError(f"{path}:{line}: {error}", fix="repair the sentence that starts there") from None
+    words = [token for token in tree if isinstance(token["id"], int)]
+    if not words:
+        raise CorpusError(f"{path}:{line}: a sentence without words", fix="remove it")
+    if [token["id"] for token in words] != list(range(1, len(words) + 1)):
+        raise CorpusError(f"{path}:{line}: word ids do not count 1, 2, 3, ...", fix="renumber the sentence")
+    for token in words:
+        if token["head"] is not None and not 0 <= token["head"] <= len(words):
+            raise CorpusError(
+                f"{path}:{line}: word {token['id']} has head {token['head']}, but there are {len(words)} words",
+                fix="repair the sentence that starts there",
+            )
+    annotations = {
+        "upos": tuple(token["upos"] or "_" for token in words),
+        "xpos": tuple(token["xpos"] or "_" for token in words),
+        "deprel": tuple(token["deprel"] or "_" for token in words),
+        "lemma": tuple(token["lemma"] or "_" for token in words),
+        "head": tuple(-1 if token["head"] is None else token["head"] for token in words),
+    }
+    return tree.metadata.get("sent_id", ""), tuple(token["form"] for token in words), annotations

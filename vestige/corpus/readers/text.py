@@ -1,0 +1,40 @@
+"""Reading text files so that every later complaint can name a file and a line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from vestige.errors import CorpusError
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file, without their ends; Windows line ends and a BOM are accepted."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise CorpusError(f"{path}: no such file", fix="check the path") from None
+    except IsADirectoryError:
+        raise CorpusError(f"{path}: a folder, not a file", fix="name the file itself") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise CorpusError(
+            f"{path}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x} at offset {error.start})",
+            fix=f"convert it first, for example: iconv -f latin1 -t utf-8 {path.name}",
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def blocks(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Stretches of non-blank lines, each with the (1-based) number of its first line."""
+    start, block = 0, []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            if not block:
+                start = number
+            block.append(line)
+        elif block:
+            yield start, block
+            block = []
+    if block:
+        yield start, block

@@ -1,0 +1,202 @@
+"""Sentence, Corpus, Task: what every reader returns and every analysis takes."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from vestige.digest import digest_chunks, digest_json
+from vestige.errors import CorpusError
+
+Level = Literal["token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text"]
+"""What one label is attached to.
+
+token: a label per word. span: `Span`s. span_pair: `SpanPair`s. sentence: one label per sentence.
+sentence_pair: one label (or number) per pair of segments. tree: a head per word (0 = root).
+text: no label at all.
+"""
+
+SPLITS = ("train", "dev", "test")
+
+
+class Span(NamedTuple):
+    """A labelled stretch of words, half-open: words[start:end]."""
+
+    start: int
+    end: int
+    labels: tuple[str, ...]
+
+
+class SpanPair(NamedTuple):
+    """A labelled pair of stretches of words, both half-open."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One input of a model: a segment of words, or two."""
+
+    id: str
+    words: tuple[str, ...]
+    second: tuple[str, ...] = ()
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    """By task name; the shape depends on the task's level (see `Level`)."""
+    source: str = ""
+    """File and line it was read from, for error messages."""
+
+    @property
+    def text(self) -> str:
+        """The words of both segments, joined by single spaces."""
+        return " ".join((*self.words, *self.second))
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences in splits, with one or more labellings of them."""
+
+    name: str
+    splits: Mapping[str, tuple[Sentence, ...]]
+    levels: Mapping[str, Level]
+    """Task name -> level of its labels."""
+    notes: tuple[str, ...] = ()
+    """Decisions taken while it was made (a dev set cut from train, sentences left out)."""
+
+    def __post_init__(self) -> None:
+        if not any(self.splits.values()):
+            raise CorpusError(
+                f"corpus {self.name!r} has no sentences",
+                fix="check the path and that the file's format is the one named",
+            )
+        for split, sentences in self.splits.items():
+            _check_unique_ids(self.name, split, sentences)
+            for task, level in self.levels.items():
+                for sentence in sentences:
+                    _check_annotation(self.name, sentence, task, level)
+
+    def __getitem__(self, split: str) -> tuple[Sentence, ...]:
+        if split not in self.splits:
+            raise CorpusError(
+                f"corpus {self.name!r} has no split {split!r}; it has {', '.join(self.splits)}",
+                fix=f"name a file for {split!r}, or cut it from train with hold_out()",
+            )
+        return self.splits[split]
+
+    def task(self, name: str) -> "Task":
+        """The labelling called `name`."""
+        if name not in self.levels:
+            known = ", ".join(self.levels) or "none"
+            raise CorpusError(
+                f"corpus {self.name!r} has no task {name!r}; its tasks: {known}",
+                fix="name one of them",
+            )
+        return Task(self, name, self.levels[name])
+
+    def limit(self, sentences: int) -> "Corpus":
+        """The first so many sentences of every split, for smoke runs."""
+        cut = {split: items[:sentences] for split, items in self.splits.items()}
+        note = f"limited to the first {sentences} sentences of every split"
+        return replace(self, splits=cut, notes=(*self.notes, note))
+
+    def hold_out(self, split: str, fraction: float, seed: int = 0) -> "Corpus":
+        """Cut `split` out of train by a seeded hash of sentence ids (order plays no role)."""
+        if split in self.splits:
+            raise CorpusError(
+                f"corpus {self.name!r} already has a split {split!r}",
+                fix="drop the hold-out, or name another split",
+            )
+        threshold = int(fraction * 2**32)
+        kept, held = [], []
+        for sentence in self["train"]:
+            draw = int(digest_json([seed, sentence.id], length=8), 16)
+            (held if draw < threshold else kept).append(sentence)
+        if not held or not kept:
+            raise CorpusError(
+                f"holding out {fraction:g} of {len(self['train'])} training sentences of "
+                f"{self.name!r} as {split!r} leaves one side empty",
+                fix="choose another fraction",
+            )
+        note = f"{split}: {len(held)} sentences cut from train (fraction {fraction:g}, seed {seed})"
+        splits = {**self.splits, "train": tuple(kept), split: tuple(held)}
+        return replace(self, splits=splits, notes=(*self.notes, note))
+
+
+@dataclass(frozen=True)
+class Task:
+    """One labelling of a corpus: what a probe is asked to predict."""
+
+    corpus: Corpus
+    name: str
+    level: Level
+
+    def labels(self, split: str) -> list[Any]:
+        """The annotation of every sentence of the split, in order."""
+        return [sentence.annotations[self.name] for sentence in self.corpus[split]]
+
+    @cached_property
+    def label_counts(self) -> Counter[str]:
+        """How often each label occurs in train (token and sentence levels)."""
+        labels = self.labels("train")
+        return Counter(labels if self.level in ("sentence", "sentence_pair") else _flat(labels))
+
+    def digest(self, splits: Iterable[str]) -> str:
+        """Hash of the labels (not of the words) of the splits."""
+        return digest_json([[split, self.labels(split)] for split in splits])
+
+
+def words_digest(sentences: Sequence[Sentence]) -> str:
+    """Hash of what a model is shown: ids and words of every sentence, in order."""
+    return digest_chunks(
+        "\x1f".join((s.id, "\x1e".join(s.words), "\x1e".join(s.second))).encode("utf-8", "surrogatepass")
+        for s in sentences
+    )
+
+
+def stable_ids(texts: Iterable[str]) -> list[str]:
+    """Ids made from content alone, so that they survive re-reading and re-ordering.
+
+    Equal texts are told apart by their occurrence: `3f…`, `3f…-2`, `3f…-3`.
+    """
+    seen: Counter[str] = Counter()
+    ids = []
+    for text in texts:
+        base = digest_chunks([text.encode("utf-8", "surrogatepass")], length=12)
+        seen[base] += 1
+        ids.append(base if seen[base] == 1 else f"{base}-{seen[base]}")
+    return ids
+
+
+def _flat(labels: Iterable[Iterable[str]]) -> Iterable[str]:
+    return (label for sentence in labels for label in sentence)
+
+
+def _check_unique_ids(corpus: str, split: str, sentences: Sequence[Sentence]) -> None:
+    seen: dict[str, Sentence] = {}
+    for sentence in sentences:
+        if sentence.id in seen:
+            raise CorpusError(
+                f"corpus {corpus!r}, split {split!r}: the sentence id {sentence.id!r} occurs twice "
+                f"({seen[sentence.id].source or 'first'} and {sentence.source or 'again'})",
+                fix="give every sentence an id of its own, or remove the id comments",
+            )
+        seen[sentence.id] = sentence
+
+
+def _check_annotation(corpus: str, sentence: Sentence, task: str, level: Level) -> None:
+    where = sentence.source or f"sentence {sentence.id}"
+    if not sentence.words:
+        raise CorpusError(f"corpus {corpus!r}, {where}: a sentence without words", fix="remove it")
+    if task not in sentence.annotations:
+        raise CorpusError(
+            f"corpus {corpus!r}, {where}: no annotation {task!r}",
+            fix="annotate every sentence, or leave the task out",
+        )
+    if level in ("token", "tree") and len(sentence.annotations[task]) != len(sentence.words):
+        raise CorpusError(
+            f"corpus {corpus!r}, {where}: {len(sentence.words)} words but "
+            f"{len(sentence.annotations[task])} labels of {task!r}",
+            fix="give every word exactly one label",
+        )

@@ -1,0 +1,41 @@
+"""Every error vestige raises on purpose: what was expected, what was found, what to do."""
+
+
+class VestigeError(Exception):
+    """A problem the user can solve; `fix` says how."""
+
+    def __init__(self, problem: str, *, fix: str = "") -> None:
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f"{problem}\n  -> {fix}" if fix else problem)
+
+    def __reduce__(self) -> tuple:
+        return _rebuild, (type(self), self.problem, self.fix)
+
+
+def _rebuild(kind: type[VestigeError], problem: str, fix: str) -> VestigeError:
+    return kind(problem, fix=fix)
+
+
+class CorpusError(VestigeError):
+    """A corpus file or its labels are not as announced."""
+
+
+class ModelError(VestigeError):
+    """A model cannot be loaded, or not as what it claims to be."""
+
+
+class RepresentationError(VestigeError):
+    """Hidden states that no analysis may use (not finite, or not where they should be)."""
+
+
+class AnalysisError(VestigeError):
+    """An analysis was asked for something its inputs do not allow."""
+
+
+class SpecError(VestigeError):
+    """A study file says something vestige does not understand."""
+
+
+class StorageError(VestigeError):
+    """The cache or the run folder cannot be written or read."""

@@ -1,0 +1,1 @@
+"""Models as Encoders: words in, hidden states of every layer out."""

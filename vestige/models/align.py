@@ -1,0 +1,129 @@
+"""Words to sub-words: which word every token came from, which words got none, which did not fit.
+
+The tokenizer itself says which word a token belongs to (`word_ids`); nothing is guessed from
+surface strings. Words that vanish in the tokenizer and words past the model's limit are
+recorded, never dropped silently.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from transformers import PreTrainedTokenizerBase
+
+from vestige.corpus.types import Sentence
+from vestige.errors import CorpusError
+
+Overflow = Literal["truncate", "error"]
+"""What to do with a sentence longer than the model's limit: keep its first words, or stop."""
+
+SPECIAL = -1
+"""The word index of a token that belongs to no word ([CLS], <sep>, ...)."""
+
+_CHUNK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One sentence as token ids."""
+
+    ids: tuple[int, ...]
+    type_ids: tuple[int, ...]
+    word_of: tuple[int, ...]
+    """Per token the index of its word, counted over both segments; SPECIAL for special tokens."""
+    words: int
+    """How many words the sentence has."""
+    kept: int
+    """How many of them, from the left, fitted into the model's limit."""
+
+    @property
+    def vanished(self) -> list[int]:
+        """Kept words for which the tokenizer made no token at all."""
+        present = set(self.word_of)
+        return [word for word in range(self.kept) if word not in present]
+
+
+def align(
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Sentence],
+    limit: int | None = None,
+    on_overflow: Overflow = "truncate",
+) -> Iterator[Encoded]:
+    """Encode every sentence, with special tokens, within `limit` tokens."""
+    for start in range(0, len(sentences), _CHUNK):
+        chunk = sentences[start : start + _CHUNK]
+        paired = any(sentence.second for sentence in chunk)
+        groups = [[s] for s in chunk] if paired else [list(chunk)]
+        for group in groups:
+            for sentence, encoded in zip(group, _encode(tokenizer, group), strict=True):
+                if limit is None or len(encoded.ids) <= limit:
+                    yield encoded
+                else:
+                    yield _shorten(tokenizer, sentence, encoded, limit, on_overflow)
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence]) -> list[Encoded]:
+    pairs = [list(s.second) for s in sentences] if sentences[0].second else None
+    batch = tokenizer(
+        [list(s.words) for s in sentences],
+        pairs,
+        is_split_into_words=True,
+        return_token_type_ids=True,
+        return_attention_mask=False,
+        truncation=False,
+        padding=False,
+        verbose=False,
+    )
+    encoded = []
+    for index, sentence in enumerate(sentences):
+        shift = (0, len(sentence.words))
+        word_of = tuple(
+            SPECIAL if word is None or segment is None else word + shift[segment]
+            for word, segment in zip(batch.word_ids(index), batch.sequence_ids(index), strict=True)
+        )
+        words = len(sentence.words) + len(sentence.second)
+        ids, types = tuple(batch["input_ids"][index]), tuple(batch["token_type_ids"][index])
+        encoded.append(Encoded(ids, types, word_of, words, words))
+    return encoded
+
+
+def _shorten(
+    tokenizer: PreTrainedTokenizerBase,
+    sentence: Sentence,
+    encoded: Encoded,
+    limit: int,
+    on_overflow: Overflow,
+) -> Encoded:
+    """Drop whole words from the end until the sentence and its special tokens fit."""
+    where = sentence.source or f"sentence {sentence.id}"
+    if on_overflow == "error":
+        raise CorpusError(
+            f"{where}: {len(encoded.ids)} tokens, but the model takes {limit}",
+            fix='shorten it, or set on_overflow="truncate" (dropped words are counted)',
+        )
+    specials = sum(word == SPECIAL for word in encoded.word_of)
+    room = limit - specials
+    kept = min((word for word in encoded.word_of[_nth_word_token(encoded, room) :] if word >= 0), default=0)
+    while kept > len(sentence.words) * bool(sentence.second):
+        first, second = sentence.words[:kept], sentence.second[: max(0, kept - len(sentence.words))]
+        if sentence.second and not second:
+            break
+        shorter = _encode(tokenizer, [Sentence(sentence.id, first, second)])[0]
+        if len(shorter.ids) <= limit:
+            return Encoded(shorter.ids, shorter.type_ids, shorter.word_of, encoded.words, kept)
+        kept -= 1
+    raise CorpusError(
+        f"{where}: not even the first {'segment' if sentence.second else 'word'} fits into {limit} tokens",
+        fix="shorten the sentence or leave it out",
+    )
+
+
+def _nth_word_token(encoded: Encoded, room: int) -> int:
+    """Position of the first word token that no longer fits when `room` tokens may be words."""
+    seen = 0
+    for position, word in enumerate(encoded.word_of):
+        if word != SPECIAL:
+            seen += 1
+            if seen > room:
+                return position
+    return len(encoded.word_of)

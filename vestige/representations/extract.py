@@ -1,0 +1,186 @@
+"""`represent`: one streamed pass of a model over sentences gives every layer of every pooling."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.cache import cache_folder
+from vestige.corpus.types import Sentence, words_digest
+from vestige.digest import digest_json
+from vestige.errors import RepresentationError
+from vestige.models.align import Encoded, Overflow
+from vestige.models.encoder import Encoder
+from vestige.progress import bar
+from vestige.representations.pool import POOLINGS, REDUCE, WORD_POOLINGS, groups_for
+from vestige.representations.store import (
+    FORMAT,
+    Representations,
+    create_layers,
+    write_manifest,
+    writing,
+)
+
+Dtype = Literal["float32", "float16"]
+Vanished = Literal["zero", "error", "skip"]
+"""What to do with a word the tokenizer makes nothing of: a zero vector, stop, or no row."""
+
+BATCH_TOKENS = 4096
+"""Tokens, padding included, that a model sees at once."""
+
+
+def represent(
+    encoder: Encoder,
+    sentences: Sequence[Sentence],
+    poolings: Sequence[str] = ("last",),
+    *,
+    dtype: Dtype = "float32",
+    on_overflow: Overflow = "truncate",
+    on_vanished: Vanished = "zero",
+    cache: Path | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+) -> dict[str, Representations]:
+    """The representations of the sentences, by pooling; what the cache has is not computed again."""
+    unknown = [pooling for pooling in poolings if pooling not in POOLINGS]
+    if unknown:
+        raise RepresentationError(
+            f"unknown pooling {unknown[0]!r}", fix=f"choose from {', '.join(POOLINGS)}"
+        )
+    key = digest_json(
+        [FORMAT, encoder.fingerprint, words_digest(sentences), dtype, on_overflow, on_vanished]
+    )
+    root = cache_folder(cache) / "representations" / key
+    missing = [pooling for pooling in poolings if not (root / pooling / "manifest.json").exists()]
+    if missing:
+        encoded = encoder.encode(sentences, on_overflow)
+        _check_vanished(sentences, encoded, encoder.name, on_vanished)
+        with ExitStack() as stack:
+            writers = {
+                pooling: _Writer(stack.enter_context(writing(root / pooling)), pooling, encoded, encoder, dtype, on_vanished)
+                for pooling in missing
+            }
+            _run(encoder, sentences, encoded, writers, batch_tokens)
+            for writer in writers.values():
+                writer.finish(encoder, encoded)
+    return {pooling: Representations.open(root / pooling) for pooling in poolings}
+
+
+class _Writer:
+    """Receives pooled rows of one pooling in any order of sentences and puts them in their place."""
+
+    def __init__(
+        self,
+        folder: Path,
+        pooling: str,
+        encoded: Sequence[Encoded],
+        encoder: Encoder,
+        dtype: Dtype,
+        on_vanished: Vanished,
+    ) -> None:
+        self.folder, self.pooling = folder, pooling
+        self.by_word = pooling in WORD_POOLINGS
+        skip = self.by_word and on_vanished == "skip"
+        self.words = [_rows_of(sentence, self.by_word, skip) for sentence in encoded]
+        self.starts = np.concatenate([[0], np.cumsum([len(words) for words in self.words])])
+        self.layers = create_layers(folder, int(self.starts[-1]), encoder.widths, dtype)
+
+    def add(self, layer: int, numbers: Sequence[int], batch: Sequence[Encoded], rows: Tensor) -> None:
+        values = rows.to("cpu", torch.float32).numpy()
+        target = self.layers[layer]
+        at = 0
+        for number, encoded in zip(numbers, batch, strict=True):
+            words = self.words[number]
+            if self.by_word:
+                target[self.starts[number] : self.starts[number + 1]] = values[at + words]
+                at += encoded.kept
+            else:
+                target[number] = values[at]
+                at += 1
+
+    def finish(self, encoder: Encoder, encoded: Sequence[Encoded]) -> None:
+        for layer, array in enumerate(self.layers):
+            if array.dtype == np.float16 and not np.isfinite(array).all():
+                raise RepresentationError(
+                    f"{encoder.name}, layer {layer}: values too large for float16",
+                    fix="use float32 representations",
+                )
+            array.flush()
+        numbers = np.repeat(np.arange(len(self.words)), np.diff(self.starts))
+        words = np.concatenate(self.words) if self.words else np.empty(0, dtype=int)
+        write_manifest(
+            self.folder,
+            np.stack([numbers, words if self.by_word else np.full_like(numbers, -1)], axis=1).astype(np.int32),
+            {
+                "model": encoder.name,
+                "fingerprint": encoder.fingerprint,
+                "pooling": self.pooling,
+                "widths": list(encoder.widths),
+                "rows": int(self.starts[-1]),
+                "sentences": len(encoded),
+                "words": sum(sentence.words for sentence in encoded),
+                "truncated_sentences": sum(sentence.kept < sentence.words for sentence in encoded),
+                "truncated_words": sum(sentence.words - sentence.kept for sentence in encoded),
+                "vanished_words": sum(len(sentence.vanished) for sentence in encoded),
+            },
+        )
+
+
+def _rows_of(encoded: Encoded, by_word: bool, skip_vanished: bool) -> np.ndarray:
+    if not by_word:
+        return np.zeros(1, dtype=int)
+    gone = set(encoded.vanished) if skip_vanished else ()
+    return np.array([word for word in range(encoded.kept) if word not in gone], dtype=int)
+
+
+def _run(
+    encoder: Encoder,
+    sentences: Sequence[Sentence],
+    encoded: Sequence[Encoded],
+    writers: dict[str, _Writer],
+    batch_tokens: int,
+) -> None:
+    with bar(f"hidden states of {encoder.name}", len(encoded)) as shown:
+        for numbers in batches_by_length([len(sentence.ids) for sentence in encoded], batch_tokens):
+            batch = [encoded[number] for number in numbers]
+            states = encoder.hidden_states(batch)
+            for pooling, writer in writers.items():
+                groups = groups_for(pooling, batch, encoder, states[0].device)
+                for layer, state in enumerate(states):
+                    rows = REDUCE[pooling](state, groups)
+                    if not torch.isfinite(rows).all():
+                        raise RepresentationError(
+                            f"{encoder.name}, layer {layer}: NaN or infinite activations, for example in the "
+                            f"batch that holds {sentences[numbers[0]].source or sentences[numbers[0]].id!r}",
+                            fix="check the weights; a model tuned to divergence or loaded in half "
+                            "precision gives such values",
+                        )
+                    writer.add(layer, numbers, batch, rows)
+            shown.advance(len(batch))
+
+
+def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Numbers of sentences of similar length, at most `tokens` padded tokens a batch (at least one)."""
+    order = sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
+    start = 0
+    while start < len(order):
+        size = max(1, tokens // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
+
+
+def _check_vanished(
+    sentences: Sequence[Sentence], encoded: Sequence[Encoded], name: str, policy: Vanished
+) -> None:
+    if policy != "error":
+        return
+    for sentence, tokens in zip(sentences, encoded, strict=True):
+        for word in tokens.vanished:
+            raise RepresentationError(
+                f"{sentence.source or sentence.id}: the tokenizer of {name} makes no token of word "
+                f"{word + 1}, {(*sentence.words, *sentence.second)[word]!r}",
+                fix='remove the word, or set on_vanished="zero" or "skip"',
+            )

@@ -1,0 +1,124 @@
+"""From token vectors to word and sentence vectors.
+
+A pooling is a name: word poolings (`first`, `last`, `mean`, `max` of a word's tokens) give a row
+per word, sentence poolings (`cls`, `sentence_mean`, `sentence_max`, `sentence_last`) a row per
+sentence. All take the hidden states of one layer for one batch.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vestige.models.align import SPECIAL, Encoded
+from vestige.models.encoder import Encoder
+
+WORD_POOLINGS = ("first", "last", "mean", "max")
+SENTENCE_POOLINGS = ("cls", "sentence_mean", "sentence_last", "sentence_max")
+POOLINGS = WORD_POOLINGS + SENTENCE_POOLINGS
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which tokens of a padded batch form which row: token k belongs to row `row[k]`."""
+
+    sentence: Tensor
+    position: Tensor
+    row: Tensor
+    rows: int
+
+    @property
+    def sizes(self) -> Tensor:
+        """Tokens per row; 0 for a word that vanished."""
+        return torch.bincount(self.row, minlength=self.rows)
+
+
+def word_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
+    """A row for every kept word of every sentence, in order."""
+    sentence, position, row = [], [], []
+    start = 0
+    for index, encoded in enumerate(batch):
+        for place, word in enumerate(encoded.word_of):
+            if word != SPECIAL:
+                sentence.append(index)
+                position.append(place)
+                row.append(start + word)
+        start += encoded.kept
+    return _groups(sentence, position, row, start, device)
+
+
+def sentence_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
+    """A row for every sentence: all its tokens, special ones included."""
+    sentence = [index for index, encoded in enumerate(batch) for _ in encoded.ids]
+    position = [place for encoded in batch for place in range(len(encoded.ids))]
+    return _groups(sentence, position, sentence, len(batch), device)
+
+
+def summary_groups(batch: Sequence[Encoded], encoder: Encoder, device: torch.device) -> Groups:
+    """A row for every sentence: the one token that stands for it."""
+    position = [encoder.summary_position(encoded) for encoded in batch]
+    return _groups(range(len(batch)), position, range(len(batch)), len(batch), device)
+
+
+def _groups(
+    sentence: Sequence[int], position: Sequence[int], row: Sequence[int], rows: int, device: torch.device
+) -> Groups:
+    tensors = (torch.tensor(list(values), dtype=torch.long, device=device) for values in (sentence, position, row))
+    return Groups(*tensors, rows)
+
+
+def reduce_first(states: Tensor, groups: Groups) -> Tensor:
+    """The first token of every row; zeros for empty rows."""
+    starts = torch.ones_like(groups.row, dtype=torch.bool)
+    starts[1:] = groups.row[1:] != groups.row[:-1]
+    return _pick(states, groups, starts)
+
+
+def reduce_last(states: Tensor, groups: Groups) -> Tensor:
+    """The last token of every row; zeros for empty rows."""
+    ends = torch.ones_like(groups.row, dtype=torch.bool)
+    ends[:-1] = groups.row[1:] != groups.row[:-1]
+    return _pick(states, groups, ends)
+
+
+def reduce_mean(states: Tensor, groups: Groups) -> Tensor:
+    """The mean of a row's tokens; zeros for empty rows."""
+    out = states.new_zeros(groups.rows, states.shape[-1])
+    out.index_add_(0, groups.row, states[groups.sentence, groups.position])
+    return out / groups.sizes.clamp(min=1).unsqueeze(1)
+
+
+def reduce_max(states: Tensor, groups: Groups) -> Tensor:
+    """The largest value per neuron over a row's tokens; zeros for empty rows."""
+    out = states.new_zeros(groups.rows, states.shape[-1])
+    index = groups.row.unsqueeze(1).expand(-1, states.shape[-1])
+    values = states[groups.sentence, groups.position]
+    return out.scatter_reduce_(0, index, values, reduce="amax", include_self=False)
+
+
+def _pick(states: Tensor, groups: Groups, chosen: Tensor) -> Tensor:
+    out = states.new_zeros(groups.rows, states.shape[-1])
+    out[groups.row[chosen]] = states[groups.sentence[chosen], groups.position[chosen]]
+    return out
+
+
+REDUCE: dict[str, Callable[[Tensor, Groups], Tensor]] = {
+    "first": reduce_first,
+    "last": reduce_last,
+    "mean": reduce_mean,
+    "max": reduce_max,
+    "cls": reduce_first,
+    "sentence_mean": reduce_mean,
+    "sentence_last": reduce_last,
+    "sentence_max": reduce_max,
+}
+
+
+def groups_for(pooling: str, batch: Sequence[Encoded], encoder: Encoder, device: torch.device) -> Groups:
+    """The rows that a pooling makes of a batch."""
+    if pooling in WORD_POOLINGS:
+        return word_groups(batch, device)
+    if pooling == "cls":
+        return summary_groups(batch, encoder, device)
+    return sentence_groups(batch, device)
