@@ -142,13 +142,9 @@ def config(family: str, layers: int = 3, width: int = 32):
         case "bert":
             return BertConfig(**same, **shape, max_position_embeddings=64, pad_token_id=0)
         case "roberta":
-            return RobertaConfig(
-                **same, **shape, max_position_embeddings=66, type_vocab_size=1, pad_token_id=1
-            )
+            return RobertaConfig(**same, **shape, max_position_embeddings=66, type_vocab_size=1, pad_token_id=1)
         case "albert":
-            return AlbertConfig(
-                **same, **shape, embedding_size=16, max_position_embeddings=64, pad_token_id=0
-            )
+            return AlbertConfig(**same, **shape, embedding_size=16, max_position_embeddings=64, pad_token_id=0)
         case "xlnet":
             return XLNetConfig(**same, d_model=width, n_layer=layers, n_head=4, d_inner=48, pad_token_id=5)
         case "gpt2":

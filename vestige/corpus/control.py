@@ -43,8 +43,7 @@ def control_task(task: Task, seed: int) -> Task:
     name = f"{task.name}-control-{seed}"
     splits = {
         split: tuple(
-            replace(s, annotations={**s.annotations, name: tuple(chosen[w] for w in s.words)})
-            for s in sentences
+            replace(s, annotations={**s.annotations, name: tuple(chosen[w] for w in s.words)}) for s in sentences
         )
         for split, sentences in task.corpus.splits.items()
     }

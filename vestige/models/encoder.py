@@ -89,9 +89,7 @@ class HuggingFaceEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        return digest_json(
-            [weights_digest(self.model), _config(self.config), tokenizer_digest(self.tokenizer)]
-        )
+        return digest_json([weights_digest(self.model), _config(self.config), tokenizer_digest(self.tokenizer)])
 
     def encode(self, sentences: Sequence[Sentence], on_overflow: Overflow = "truncate") -> list[Encoded]:
         return list(align(self.tokenizer, sentences, self.limit, on_overflow))
@@ -152,11 +150,7 @@ def weights_digest(model: PreTrainedModel) -> str:
             if name.startswith("pooler."):
                 continue
             yield f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode()
-            yield (
-                tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
-                if tensor.numel()
-                else b""
-            )
+            yield (tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
 
     return digest_chunks(chunks())
 

@@ -48,9 +48,7 @@ def load_model(
     """
     if isinstance(source, PreTrainedModel):
         if tokenizer is None:
-            raise ModelError(
-                "a model in memory needs its tokenizer", fix="load_model(model, tokenizer=tokenizer)"
-            )
+            raise ModelError("a model in memory needs its tokenizer", fix="load_model(model, tokenizer=tokenizer)")
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             tokenizer = load_tokenizer(model_folder(tokenizer))
         return HuggingFaceEncoder(source.base_model, tokenizer, name or type(source).__name__, device)
@@ -200,9 +198,7 @@ def _compare_with_files(model: PreTrainedModel, folder: Path) -> None:
                     continue
                 stored = tensors.get_tensor(key)
                 compared += 1
-                if stored.shape != loaded[name].shape or not torch.equal(
-                    stored.to(loaded[name].dtype), loaded[name]
-                ):
+                if stored.shape != loaded[name].shape or not torch.equal(stored.to(loaded[name].dtype), loaded[name]):
                     raise ModelError(
                         f"{folder}: {name} was loaded with other values than {file.name} holds",
                         fix="report this with the transformers version: the weights in memory are not the file's",

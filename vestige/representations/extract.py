@@ -47,12 +47,8 @@ def represent(
     """The representations of the sentences, by pooling; what the cache has is not computed again."""
     unknown = [pooling for pooling in poolings if pooling not in POOLINGS]
     if unknown:
-        raise RepresentationError(
-            f"unknown pooling {unknown[0]!r}", fix=f"choose from {', '.join(POOLINGS)}"
-        )
-    key = digest_json(
-        [FORMAT, encoder.fingerprint, words_digest(sentences), dtype, on_overflow, on_vanished]
-    )
+        raise RepresentationError(f"unknown pooling {unknown[0]!r}", fix=f"choose from {', '.join(POOLINGS)}")
+    key = digest_json([FORMAT, encoder.fingerprint, words_digest(sentences), dtype, on_overflow, on_vanished])
     root = cache_folder(cache) / "representations" / key
     missing = [pooling for pooling in poolings if not (root / pooling / "manifest.json").exists()]
     if missing:
@@ -60,7 +56,9 @@ def represent(
         _check_vanished(sentences, encoded, encoder.name, on_vanished)
         with ExitStack() as stack:
             writers = {
-                pooling: _Writer(stack.enter_context(writing(root / pooling)), pooling, encoded, encoder, dtype, on_vanished)
+                pooling: _Writer(
+                    stack.enter_context(writing(root / pooling)), pooling, encoded, encoder, dtype, on_vanished
+                )
                 for pooling in missing
             }
             _run(encoder, sentences, encoded, writers, batch_tokens)
@@ -172,9 +170,7 @@ def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]
         start += size
 
 
-def _check_vanished(
-    sentences: Sequence[Sentence], encoded: Sequence[Encoded], name: str, policy: Vanished
-) -> None:
+def _check_vanished(sentences: Sequence[Sentence], encoded: Sequence[Encoded], name: str, policy: Vanished) -> None:
     if policy != "error":
         return
     for sentence, tokens in zip(sentences, encoded, strict=True):

@@ -44,9 +44,7 @@ def read_columns(
             for task, column in columns.items():
                 labels[task].extend([fields[column]] * len(parts))
         if words:
-            found.append(
-                (f"{path}:{start}", tuple(words), {task: tuple(row) for task, row in labels.items()})
-            )
+            found.append((f"{path}:{start}", tuple(words), {task: tuple(row) for task, row in labels.items()}))
     ids = stable_ids(" ".join(words) for _, words, _ in found)
     return [
         Sentence(id=id_, words=words, annotations=labels, source=source)

@@ -18,9 +18,7 @@ def read_parallel(words: str | Path, labels: str | Path, task: str = "label") ->
         )
     ids = stable_ids(word_lines)
     sentences = []
-    for number, (id_, word_line, label_line) in enumerate(
-        zip(ids, word_lines, label_lines, strict=True), start=1
-    ):
+    for number, (id_, word_line, label_line) in enumerate(zip(ids, word_lines, label_lines, strict=True), start=1):
         tokens, tags = tuple(word_line.split()), tuple(label_line.split())
         if len(tokens) != len(tags):
             raise CorpusError(
@@ -28,9 +26,7 @@ def read_parallel(words: str | Path, labels: str | Path, task: str = "label") ->
                 fix="give every word exactly one label",
             )
         if tokens:
-            sentences.append(
-                Sentence(id=id_, words=tokens, annotations={task: tags}, source=f"{words}:{number}")
-            )
+            sentences.append(Sentence(id=id_, words=tokens, annotations={task: tags}, source=f"{words}:{number}"))
     return sentences
 
 

@@ -1,0 +1,1 @@
+"""Learners that train many probes in one pass over the data."""

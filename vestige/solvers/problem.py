@@ -1,0 +1,102 @@
+"""What a solver is given and what it gives back."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.errors import AnalysisError
+
+BLOCK = 8192
+"""Rows read from a (possibly memory-mapped) array at once."""
+
+RESIDENT_BYTES = 1 << 30
+"""A layer smaller than this is copied into memory before many passes over it."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Rows of one layer, multiplied by one number when read.
+
+    The one number makes a probe indifferent to the scale of a layer: fine-tuning may blow a
+    layer up or shrink it without changing what it tells.
+    """
+
+    array: np.ndarray
+    """(rows, width), in memory or memory-mapped."""
+    scale: float = 1.0
+
+    def __len__(self) -> int:
+        return self.array.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.array.shape[1]
+
+    def rows(self, which: slice | np.ndarray) -> Tensor:
+        """Some rows, scaled, as a float32 tensor."""
+        block = self.array[which]
+        if self.scale == 1.0 and block.dtype == np.float32 and block.flags.writeable:
+            return torch.from_numpy(block)
+        return torch.from_numpy(np.array(block, dtype=np.float32)).mul_(self.scale)
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Tensor]]:
+        """(slice, rows) over all rows, in order."""
+        for start in range(0, len(self), size):
+            span = slice(start, min(start + size, len(self)))
+            yield span, self.rows(span)
+
+    def scaled(self, scale: float) -> "Features":
+        """The same rows under another scale."""
+        return Features(self.array, scale)
+
+    def resident(self, budget: int = RESIDENT_BYTES) -> "Features":
+        """The scaled rows copied into memory if they fit the budget, else as they are."""
+        if self.array.size * 4 > budget:
+            return self
+        return Features(self.rows(slice(None)).numpy())
+
+
+def root_mean_square(features: Features) -> float:
+    """sqrt(mean of all squared values), accumulated in float64."""
+    total = sum(float(rows.double().square().sum()) for _, rows in features.blocks())
+    return float(np.sqrt(total / (len(features) * features.width)))
+
+
+def unit_scale(features: Features, what: str) -> float:
+    """The one number that brings the root mean square of a layer to 1."""
+    size = root_mean_square(features)
+    if not np.isfinite(size) or size == 0.0:
+        raise AnalysisError(
+            f"{what}: activations are {'all zero' if size == 0 else 'not finite'}",
+            fix="check the model; no probe can be trained on this layer",
+        )
+    return 1.0 / size
+
+
+@dataclass(frozen=True)
+class Fit:
+    """P probes trained on the same rows.
+
+    weights (P, width + 1, classes), the last row of each being the biases; in the units of the
+    features as read (that is, after scaling).
+    """
+
+    weights: Tensor
+    objective: Tensor
+    """(P,): mean cross-entropy plus penalties, in nats, over all training rows."""
+    gap: Tensor
+    """(P,): an upper bound on how far the objective is above its minimum; NaN where none is known."""
+    passes: int
+    """How often the training rows were read."""
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """(P, rows, classes)."""
+        return torch.baddbmm(self.weights[:, -1:], rows.expand(len(self.weights), -1, -1), self.weights[:, :-1])
+
+
+def log_probabilities(fit: Fit, features: Features) -> Tensor:
+    """Log-probabilities of every class for every row, (P, rows, classes)."""
+    return torch.cat([fit.logits(rows).log_softmax(-1) for _, rows in features.blocks()], dim=1)
