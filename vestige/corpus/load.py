@@ -1,5 +1,6 @@
 """`load_corpus`: from a name or files to a Corpus, by a table of formats."""
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -128,18 +129,18 @@ def _split_files(path: Path) -> dict[str, Any]:
         )
     if path.is_file():
         return {"train": path}
-    found = {
-        split: file
-        for split in SPLITS
-        for file in sorted(path.iterdir())
-        if split in file.stem and file.suffix in (".conllu", ".tsv")
-    }
+    by_split = 'give the files by split: {"train": ..., "dev": ..., "test": ...}'
+    found: dict[str, Path] = {}
+    for file in sorted(path.iterdir()):
+        for split in {*SPLITS} & {*re.split("[^a-z]+", file.stem.lower())}:
+            if file.suffix not in (".conllu", ".tsv"):
+                continue
+            if split in found:
+                raise CorpusError(f"{path}: both {found[split].name} and {file.name} say {split}", fix=by_split)
+            found[split] = file
     if not found:
-        raise CorpusError(
-            f"{path}: no .conllu or .tsv file whose name says train, dev or test",
-            fix='give the files by split: {"train": ..., "dev": ..., "test": ...}',
-        )
-    return found
+        raise CorpusError(f"{path}: no .conllu or .tsv file whose name says train, dev or test", fix=by_split)
+    return {split: found[split] for split in SPLITS if split in found}
 
 
 def _guess_format(source: Mapping[str, Any]) -> str:

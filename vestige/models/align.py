@@ -56,6 +56,11 @@ def align(
         groups = [[s] for s in chunk] if paired else [list(chunk)]
         for group in groups:
             for sentence, encoded in zip(group, _encode(tokenizer, group), strict=True):
+                if not encoded.ids:
+                    raise CorpusError(
+                        f"{sentence.source or f'sentence {sentence.id}'}: the tokenizer makes no token of it at all",
+                        fix="remove the sentence",
+                    )
                 if limit is None or len(encoded.ids) <= limit:
                     yield encoded
                 else:

@@ -3,16 +3,17 @@
 import inspect
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
+from tokenizers import normalizers
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence
 from vestige.digest import digest_chunks, digest_json
 from vestige.errors import ModelError
-from vestige.models.align import Encoded, Overflow, align
+from vestige.models.align import SPECIAL, Encoded, Overflow, align
 
 
 class Encoder(Protocol):
@@ -96,14 +97,18 @@ class HuggingFaceEncoder:
 
     @torch.inference_mode()
     def hidden_states(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
-        output = self.model(**self._inputs(batch), output_hidden_states=True)
+        output = self.model(**self.inputs(batch), output_hidden_states=True)
         return tuple(state[0] if isinstance(state, tuple) else state for state in output.hidden_states)
 
     def summary_position(self, encoded: Encoded) -> int:
         cls = self.tokenizer.cls_token_id
-        return encoded.ids.index(cls) if cls is not None and cls in encoded.ids else len(encoded.ids) - 1
+        for position, (token, word) in enumerate(zip(encoded.ids, encoded.word_of, strict=True)):
+            if token == cls and word == SPECIAL:
+                return position
+        return len(encoded.ids) - 1
 
-    def _inputs(self, batch: Sequence[Encoded]) -> dict[str, Any]:
+    def inputs(self, batch: Sequence[Encoded], side: Literal["left", "right"] = "right") -> dict[str, Any]:
+        """The model's keyword arguments for a padded batch."""
         longest = max(len(encoded.ids) for encoded in batch)
         pad = self.tokenizer.pad_token_id or 0
         ids = torch.full((len(batch), longest), pad)
@@ -111,9 +116,10 @@ class HuggingFaceEncoder:
         mask = torch.zeros_like(ids)
         for row, encoded in enumerate(batch):
             length = len(encoded.ids)
-            ids[row, :length] = torch.tensor(encoded.ids)
-            types[row, :length] = torch.tensor(encoded.type_ids)
-            mask[row, :length] = 1
+            place = slice(0, length) if side == "right" else slice(longest - length, longest)
+            ids[row, place] = torch.tensor(encoded.ids)
+            types[row, place] = torch.tensor(encoded.type_ids)
+            mask[row, place] = 1
         inputs: dict[str, Any] = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
         if "token_type_ids" in self.tokenizer.model_input_names and "token_type_ids" in self._accepts:
             inputs["token_type_ids"] = types.to(self.device)
@@ -128,18 +134,29 @@ class HuggingFaceEncoder:
 
 
 def with_prefix_space(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """Byte-level tokenizers must see a space before every word, the first included.
+    """Tokenizers that mark word starts by a space must see one before every word, the first included.
 
-    Without it a word that starts a pre-split input is cut like the middle of another word.
+    Without it the words of a pre-split input are cut like the middles of other words. Byte-level
+    pre-tokenizers (RoBERTa, GPT-2) have a flag for it; where one is not alone (Llama 3, Qwen) or
+    there is none (Gemma) the space is put in front by a normalizer.
     """
-    before = tokenizer.backend_tokenizer.pre_tokenizer
-    parts = [before] if before is not None and not hasattr(before, "__len__") else list(before or [])
-    for part in parts:
-        if hasattr(part, "add_prefix_space"):
-            part.add_prefix_space = True
+    backend = tokenizer.backend_tokenizer
+    if hasattr(backend.pre_tokenizer, "add_prefix_space"):
+        backend.pre_tokenizer.add_prefix_space = True
     if hasattr(tokenizer, "add_prefix_space"):
         tokenizer.add_prefix_space = True
+    if not _starts_words_as_in_text(tokenizer):
+        before = [] if backend.normalizer is None else [backend.normalizer]
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend(" "), *before])
     return tokenizer
+
+
+def _starts_words_as_in_text(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the second word of ["a", "a"] gets the tokens that it gets in "a a"."""
+    split = tokenizer(["a", "a"], is_split_into_words=True, add_special_tokens=False)
+    second = [token for token, word in zip(split["input_ids"], split.word_ids(), strict=True) if word == 1]
+    one, two = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", "a a"))
+    return second == two[len(one) :]
 
 
 def weights_digest(model: PreTrainedModel) -> str:
@@ -150,7 +167,7 @@ def weights_digest(model: PreTrainedModel) -> str:
             if name.startswith("pooler."):
                 continue
             yield f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode()
-            yield (tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")
+            yield tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
 
     return digest_chunks(chunks())
 

@@ -7,6 +7,7 @@ compared with the file it came from: silently re-initialised weights would pass 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -49,15 +50,13 @@ def load_model(
     if isinstance(source, PreTrainedModel):
         if tokenizer is None:
             raise ModelError("a model in memory needs its tokenizer", fix="load_model(model, tokenizer=tokenizer)")
-        if not isinstance(tokenizer, PreTrainedTokenizerBase):
-            tokenizer = load_tokenizer(model_folder(tokenizer))
-        return HuggingFaceEncoder(source.base_model, tokenizer, name or type(source).__name__, device)
+        return HuggingFaceEncoder(source.base_model, _tokenizer(tokenizer), name or type(source).__name__, device)
     folder = model_folder(source, revision)
     check_weight_files(folder)
     model = _load_backbone(folder, dtype, trust_remote_code)
-    if not isinstance(tokenizer, PreTrainedTokenizerBase):
-        tokenizer = load_tokenizer(folder if tokenizer is None else model_folder(tokenizer))
-    return HuggingFaceEncoder(model, tokenizer, name or str(source), device)
+    return HuggingFaceEncoder(
+        model, _tokenizer(folder if tokenizer is None else tokenizer), name or str(source), device
+    )
 
 
 def random_twin(encoder: HuggingFaceEncoder, seed: int = 1234) -> HuggingFaceEncoder:
@@ -70,7 +69,7 @@ def random_twin(encoder: HuggingFaceEncoder, seed: int = 1234) -> HuggingFaceEnc
         twin = AutoModel.from_config(encoder.config, dtype=torch.float32)
     trained = dict(encoder.model.named_parameters())
     for name, weight in twin.named_parameters():
-        if weight.ndim > 1 and torch.equal(weight.data, trained[name].data.cpu()):
+        if weight.ndim > 1 and name in trained and torch.equal(weight.data, trained[name].data.cpu()):
             raise ModelError(
                 f"the random twin of {encoder.name} has the trained values in {name}",
                 fix="report this: a baseline that is not random would be wrong",
@@ -156,6 +155,11 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
             f"{folder}: its tokenizer does not load ({error})",
             fix="copy tokenizer.json and tokenizer_config.json of the base model there, or pass tokenizer=",
         ) from error
+
+
+def _tokenizer(given: PreTrainedTokenizerBase | str | Path) -> PreTrainedTokenizerBase:
+    """A tokenizer in memory is copied: the Encoder changes how it starts words, its owner's stays as it was."""
+    return deepcopy(given) if isinstance(given, PreTrainedTokenizerBase) else load_tokenizer(model_folder(given))
 
 
 def _load_backbone(folder: Path, dtype: torch.dtype, trust_remote_code: bool) -> PreTrainedModel:

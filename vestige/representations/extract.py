@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vestige.cache import cache_folder
+from vestige.cache import cache_folder, explaining_storage, writing
 from vestige.corpus.types import Sentence, words_digest
 from vestige.digest import digest_json
 from vestige.errors import RepresentationError
@@ -22,7 +22,6 @@ from vestige.representations.store import (
     Representations,
     create_layers,
     write_manifest,
-    writing,
 )
 
 Dtype = Literal["float32", "float16"]
@@ -50,7 +49,8 @@ def represent(
         raise RepresentationError(f"unknown pooling {unknown[0]!r}", fix=f"choose from {', '.join(POOLINGS)}")
     key = digest_json([FORMAT, encoder.fingerprint, words_digest(sentences), dtype, on_overflow, on_vanished])
     root = cache_folder(cache) / "representations" / key
-    missing = [pooling for pooling in poolings if not (root / pooling / "manifest.json").exists()]
+    with explaining_storage(root):
+        missing = [pooling for pooling in poolings if not (root / pooling / "manifest.json").exists()]
     if missing:
         encoded = encoder.encode(sentences, on_overflow)
         _check_vanished(sentences, encoded, encoder.name, on_vanished)
@@ -83,12 +83,13 @@ class _Writer:
         self.by_word = pooling in WORD_POOLINGS
         skip = self.by_word and on_vanished == "skip"
         self.words = [_rows_of(sentence, self.by_word, skip) for sentence in encoded]
-        self.starts = np.concatenate([[0], np.cumsum([len(words) for words in self.words])])
+        self.starts = np.concatenate([[0], np.cumsum([len(words) for words in self.words], dtype=int)])
         self.layers = create_layers(folder, int(self.starts[-1]), encoder.widths, dtype)
 
     def add(self, layer: int, numbers: Sequence[int], batch: Sequence[Encoded], rows: Tensor) -> None:
-        values = rows.to("cpu", torch.float32).numpy()
         target = self.layers[layer]
+        with np.errstate(over="ignore"):  # `finish` looks for it
+            values = rows.to("cpu", torch.float32).numpy().astype(target.dtype, copy=False)
         at = 0
         for number, encoded in zip(numbers, batch, strict=True):
             words = self.words[number]
@@ -123,6 +124,7 @@ class _Writer:
                 "truncated_sentences": sum(sentence.kept < sentence.words for sentence in encoded),
                 "truncated_words": sum(sentence.words - sentence.kept for sentence in encoded),
                 "vanished_words": sum(len(sentence.vanished) for sentence in encoded),
+                "tokens": digest_json([sentence.ids for sentence in encoded]),
             },
         )
 

@@ -1,16 +1,10 @@
 """Representations on disk: one memory-mapped array per layer, an index of rows, a manifest.
 
-A folder is written under a temporary name and renamed into place when it is whole; what is there
-is complete, and killing the writer leaves nothing that a reader would take for a result.
+The folder is written by `vestige.cache.writing`: what is there is complete.
 """
 
-import errno
 import json
 import os
-import shutil
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +14,7 @@ import numpy as np
 
 from vestige.errors import StorageError
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the layout of the folder or the meaning of its numbers changes."""
 
 
@@ -65,54 +59,13 @@ class Representations:
         return self.manifest["rows"]
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[Path]:
-    """A temporary folder that takes the name `folder` if the block ends well.
-
-    Another process may finish the same folder first; equal names mean equal content, so its work
-    is kept and ours dropped.
-    """
-    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.part")
-    with explaining_storage(folder):
-        try:
-            temporary.mkdir(parents=True)
-            yield temporary
-            try:
-                os.replace(temporary, folder)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not folder.exists():
-                    raise
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextmanager
-def explaining_storage(place: Path) -> Iterator[None]:
-    """Turn a full disk or a read-only folder into an error that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(
-                f"the disk that holds {place.parent} is full",
-                fix="free some space or choose another place (--cache, or VESTIGE_CACHE), and run again: "
-                "finished work is kept",
-            ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            raise StorageError(
-                f"cannot write into {place.parent}: {error.strerror}",
-                fix="choose a folder you may write to with --cache, or VESTIGE_CACHE",
-            ) from error
-        raise
-
-
 def create_layers(folder: Path, rows: int, widths: tuple[int, ...], dtype: str) -> list[np.ndarray]:
     """Empty arrays on disk, one per layer; the space is claimed now, so a full disk shows at once."""
     arrays = []
     for layer, width in enumerate(widths):
         path = folder / f"layer{layer:02d}.npy"
         array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
-        if rows:
+        if rows and hasattr(os, "posix_fallocate"):
             with open(path, "r+b") as stream:
                 os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
         arrays.append(array)

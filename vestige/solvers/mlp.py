@@ -56,19 +56,20 @@ def solve_mlp(
     seeds: Sequence[int],
     tick: Callable[[], None] = lambda: None,
 ) -> MlpFit:
-    """Train a probe per layer and seed; labels (rows,)."""
+    """Train a probe per layer and seed; labels (seeds, rows)."""
     parameters = _initial(len(layers), layers[0].width, classes, recipe.hidden, seeds)
     optimiser = torch.optim.Adam(parameters, lr=recipe.rate)
     best = [p.clone() for p in parameters]
     best_accuracy = torch.full((len(layers) * len(seeds),), -1.0)
-    order = np.random.default_rng([seeds[0], len(labels)])
+    rows = labels.shape[1]
+    order = np.random.default_rng([seeds[0], rows])
     stale = epoch = 0
     while epoch < recipe.max_epochs and stale < recipe.patience:
-        shuffled = order.permutation(len(labels))
-        for start in range(0, len(labels), recipe.batch):
+        shuffled = order.permutation(rows)
+        for start in range(0, rows, recipe.batch):
             which = np.sort(shuffled[start : start + recipe.batch])
             batch = torch.stack([features.rows(which) for features in layers])
-            gradients = _gradients(parameters, batch.repeat_interleave(len(seeds), 0), labels[which])
+            gradients = _gradients(parameters, batch.repeat_interleave(len(seeds), 0), labels[:, which])
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             optimiser.step()
@@ -105,10 +106,10 @@ def _forward(parameters: Sequence[Tensor], rows: Tensor) -> tuple[Tensor, Tensor
 
 
 def _gradients(parameters: Sequence[Tensor], rows: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
-    """Of the mean cross-entropy, by hand: a probe has two layers."""
+    """Of the mean cross-entropy, by hand; rows (layers * seeds, rows, width), labels (seeds, rows)."""
     hidden, logits = _forward(parameters, rows)
     residual = logits.softmax(-1)
-    gold = labels.view(1, -1, 1).expand(len(rows), -1, 1)
+    gold = labels.repeat(len(rows) // len(labels), 1).unsqueeze(-1)
     residual.scatter_add_(-1, gold, residual.new_full((1, 1, 1), -1.0).expand(gold.shape))
     residual /= rows.shape[1]
     behind = (residual @ parameters[2].transpose(1, 2)).mul_(hidden > 0)

@@ -26,7 +26,7 @@ def _raw(row: list[str], column: int) -> str:
     return row[column]
 
 
-_FIELD_PARSERS = {name: _raw for name in ("xpos", "feats", "deps", "misc")}
+_FIELD_PARSERS = dict.fromkeys(("xpos", "feats", "deps", "misc"), _raw)
 
 
 def read_conllu(path: str | Path) -> list[Sentence]:

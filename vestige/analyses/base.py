@@ -1,0 +1,80 @@
+"""What an analysis is: typed parameters, a statement of what it needs, and one method.
+
+From the one class come the YAML schema, the cache key, the CLI's listing and the pairing of base
+and tuned models in `compare`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from vestige.corpus.types import Level, Task
+from vestige.errors import AnalysisError
+from vestige.representations.store import Representations
+
+Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a one-model analysis of hidden states is given."""
+
+    task: Task
+    representations: Mapping[str, Representations]
+    """By split."""
+    model: str
+    baseline: bool = False
+    """Whether the model is itself a baseline (a random twin): its own controls are not needed."""
+
+    def split(self, name: str) -> Representations:
+        """The representations of a split, or an error that says what lacks them."""
+        if name not in self.representations:
+            raise AnalysisError(
+                f"corpus {self.task.corpus.name!r} has no {name!r} split",
+                fix=f"name a file for {name!r}, or cut it from train (dev: 0.1 in a study file)",
+            )
+        return self.representations[name]
+
+
+@dataclass
+class Outcome:
+    """What an analysis found: rows for `results`, columns of equal length for `items`."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    items: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def add(self, metric: str, value: float, **where: Any) -> None:
+        """One row; `where` names layer, label, subset, axis, x, probe_seed or n."""
+        self.rows.append({"metric": metric, "value": float(value), **where})
+
+
+@dataclass(frozen=True)
+class Analysis(ABC):
+    """Base of all analyses; subclasses are frozen dataclasses whose fields are their parameters."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]
+    """Paper and section."""
+    needs: ClassVar[frozenset[Need]]
+    levels: ClassVar[tuple[Level, ...]]
+    models: ClassVar[Literal[1, 2]] = 1
+    """1: a model. 2: a model and its reference, on the same batches."""
+    version: ClassVar[int] = 1
+    """Raised when the same parameters would give other numbers: cached cells are then not reused."""
+
+    @property
+    @abstractmethod
+    def poolings(self) -> tuple[str, ...]:
+        """Poolings of hidden states that `run` reads."""
+
+    @abstractmethod
+    def run(self, inputs: Inputs) -> Outcome:
+        """Compute; a pure function of the parameters and the inputs."""
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters by name, as kept in the results."""
+        return asdict(self)

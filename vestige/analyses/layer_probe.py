@@ -1,0 +1,312 @@
+"""Layer-wise probing: how well can a simple classifier read a property from each layer?
+
+durrani2021 section 4.1 and appendix A.2. The model is frozen; a softmax regression (or a
+one-hidden-layer network beside it) is trained on the word vectors of every layer and scored on
+the test split, next to a control task, the majority label and the word-type majority.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.corpus.control import baseline_accuracies, control_labels
+from vestige.corpus.types import Task
+from vestige.errors import AnalysisError
+from vestige.progress import bar
+from vestige.representations.store import Representations
+from vestige.solvers.adam import AdamRecipe, solve_by_adam
+from vestige.solvers.mlp import MlpRecipe, solve_mlp
+from vestige.solvers.problem import Features, Fit, log_probabilities, unit_scale
+from vestige.solvers.quasi_newton import principal_axes, solve
+
+L2_PATH = (1e-2, 1e-3, 1e-4, 1e-5)
+"""Ridge strengths tried on dev, from strong to weak, each starting from the last one's weights."""
+
+
+@dataclass(frozen=True)
+class LayerProbe(Analysis):
+    """A probe per layer, all seeds together.
+
+    Protocols. `converged`: trained until its distance from the optimum is certified to be at most
+    `tolerance`; the rows of a layer are scaled by one number, and the ridge is chosen on dev. Such
+    a linear probe has one answer, so seeds vary the control task only. `durrani`: the papers'
+    setting (Adam 1e-3, batches of 512 shuffled, 10 epochs, no scaling, no penalty unless given).
+    """
+
+    name: ClassVar[str] = "layer_probe"
+    title: ClassVar[str] = "Layer-wise probe"
+    source: ClassVar[str] = "durrani2021, section 4.1; control tasks after Hewitt & Liang 2019"
+    needs = frozenset({"hidden_states"})
+    levels = ("token",)
+
+    protocol: Literal["converged", "durrani"] = "converged"
+    probe: Literal["linear", "mlp"] = "linear"
+    pooling: Literal["first", "last", "mean", "max"] = "last"
+    seeds: int = 3
+    control: bool = True
+    l1: float = 0.0
+    l2: float | None = None
+    """None: chosen on dev (converged), 0 (durrani)."""
+    tolerance: float = 1e-2
+    """Largest certified distance from the optimum, in nats per word (converged, linear)."""
+    hidden: int = 64
+    """Hidden units of the mlp."""
+    split: str = "test"
+    """The split that is scored."""
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return (self.pooling,)
+
+    def run(self, inputs: Inputs) -> Outcome:
+        data = _Data.of(inputs, self.split)
+        outcome = Outcome()
+        for metric, value in baseline_accuracies(inputs.task, self.split).items():
+            outcome.add(metric, value, n=len(data.words[self.split]))
+        outcome.add("unseen_label_words", int((data.labels[self.split] < 0).sum()), n=len(data.words[self.split]))
+        for name in ("truncated_words", "vanished_words"):
+            lost = sum(split.manifest[name] for split in inputs.representations.values())
+            outcome.add(name, lost, n=sum(split.manifest["words"] for split in inputs.representations.values()))
+        controls = self._control_labels(inputs, data)
+        scores = _Scores(outcome, data, self.split)
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", data.layers) as shown:
+            for first, last in data.width_groups():
+                self._fit_group(range(first, last), data, controls, scores, shown.advance)
+        outcome.items = scores.items(inputs.task)
+        return outcome
+
+    def _control_labels(self, inputs: Inputs, data: "_Data") -> dict[str, Tensor] | None:
+        """Per split (seeds, rows): labels of the control tasks; None where none is wanted."""
+        if not self.control or inputs.baseline:
+            return None
+        types = sorted({word for words in data.words.values() for word in words})
+        number = {label: index for index, label in enumerate(data.classes)}
+        drawn = [control_labels(types, inputs.task.label_counts, seed) for seed in range(self.seeds)]
+        return {
+            split: torch.tensor([[number[labels[word]] for word in words] for labels in drawn])
+            for split, words in data.words.items()
+        }
+
+    def _fit_group(self, group: range, data: "_Data", controls: dict | None, scores: "_Scores", tick) -> None:
+        """Train and score the layers of `group`, which have one width."""
+        if self.probe == "mlp":
+            self._fit_mlp(group, data, controls, scores)
+            tick(len(group))
+        elif self.protocol == "durrani":
+            self._fit_by_adam(group, data, controls, scores)
+            tick(len(group))
+        else:
+            for layer in group:
+                self._fit_converged(layer, data, controls, scores)
+                tick()
+
+    def _fit_converged(self, layer: int, data: "_Data", controls: dict | None, scores: "_Scores") -> None:
+        train, held = data.features("train", layer).resident(), data.features(self.split, layer)
+        axes = principal_axes(train)
+        labels = data.labels["train"].unsqueeze(0)
+        classes = len(data.classes)
+
+        def fit(labels: Tensor, ridge: float, start: Tensor | None) -> Fit:
+            same = [self.l1] * len(labels), [ridge] * len(labels)
+            return solve(train, labels, classes, *same, tolerance=self.tolerance, start=start, axes=axes)
+
+        if self.l2 is None:
+            best, ridge = self._choose_ridge(layer, data, lambda ridge, start: fit(labels, ridge, start))
+        else:
+            best, ridge = fit(labels, self.l2, None), self.l2
+        scores.fitted(layer, best, ridge)
+        scores.task(layer, log_probabilities(best, held))
+        if controls is not None:
+            # Control tasks are as many probes again: the ridge is the task's, the rows are shared.
+            fitted = fit(controls["train"], ridge, None)
+            scores.control(layer, log_probabilities(fitted, held), controls[self.split])
+
+    def _choose_ridge(self, layer: int, data: "_Data", fit) -> tuple[Fit, float]:
+        """Walk from strong to weak ridge while accuracy on dev does not fall."""
+        dev, gold = data.features("dev", layer), data.labels["dev"]
+        best: Fit | None = None
+        best_accuracy, best_ridge, start = -1.0, L2_PATH[0], None
+        for ridge in L2_PATH:
+            found = fit(ridge, start)
+            start = found.weights
+            accuracy = float((log_probabilities(found, dev)[0].argmax(-1) == gold).float().mean())
+            if accuracy > best_accuracy:
+                best, best_accuracy, best_ridge = found, accuracy, ridge
+            else:
+                break
+        assert best is not None
+        return best, best_ridge
+
+    def _fit_by_adam(self, group: range, data: "_Data", controls: dict | None, scores: "_Scores") -> None:
+        layers = [data.features("train", layer, scale=False) for layer in group]
+        recipe = AdamRecipe(l1=self.l1, l2=self.l2 or 0.0)
+        seeds = list(range(self.seeds))
+        labels = data.labels["train"].expand(self.seeds, -1)
+        if controls is not None:
+            labels, seeds = torch.cat([labels, controls["train"]]), seeds * 2
+        fits = solve_by_adam(layers, labels, len(data.classes), recipe, seeds)
+        for layer, fit in zip(group, fits, strict=True):
+            log_p = log_probabilities(fit, data.features(self.split, layer, scale=False))
+            scores.fitted(layer, replace(fit, gap=fit.gap[:1], objective=fit.objective[:1]), recipe.l2)
+            scores.task(layer, log_p[: self.seeds])
+            if controls is not None:
+                scores.control(layer, log_p[self.seeds :], controls[self.split])
+
+    def _fit_mlp(self, group: range, data: "_Data", controls: dict | None, scores: "_Scores") -> None:
+        scale = self.protocol == "converged"
+        train, dev, held = (
+            [data.features(split, layer, scale) for layer in group] for split in ("train", "dev", self.split)
+        )
+        train = [features.resident() for features in train] if scale else train
+        seeds = list(range(self.seeds))
+        recipe = MlpRecipe(hidden=self.hidden)
+
+        def fit(labels: Tensor, dev_labels: Tensor) -> Tensor:
+            found = solve_mlp(train, labels, dev, dev_labels, len(data.classes), recipe, seeds)
+            return found.log_probabilities(held)
+
+        same = (data.labels[split].expand(self.seeds, -1) for split in ("train", "dev"))
+        for layer, log_p in zip(group, fit(*same), strict=True):
+            scores.task(layer, log_p)
+        if controls is not None:
+            for layer, log_p in zip(group, fit(controls["train"], controls["dev"]), strict=True):
+                scores.control(layer, log_p, controls[self.split])
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Labels, word types and scaled features of every row, by split."""
+
+    representations: dict[str, Representations]
+    words: dict[str, list[str]]
+    labels: dict[str, Tensor]
+    """(rows,) class numbers; -1 for labels that train lacks."""
+    classes: list[str]
+    scales: list[float]
+    model: str
+
+    @classmethod
+    def of(cls, inputs: Inputs, scored: str) -> "_Data":
+        representations = {split: inputs.split(split) for split in dict.fromkeys(("train", "dev", scored))}
+        names = {split: _labels_of_rows(inputs.task, split, r) for split, r in representations.items()}
+        words = {split: _words_of_rows(inputs.task, split, r) for split, r in representations.items()}
+        classes = sorted(set(names["train"]))
+        if len(classes) < 2:
+            raise AnalysisError(
+                f"task {inputs.task.name!r} of corpus {inputs.task.corpus.name!r} has "
+                f"{'only the label ' + repr(classes[0]) if classes else 'no label'} in train",
+                fix="a probe needs at least two labels: choose another task or more sentences",
+            )
+        number = {label: index for index, label in enumerate(classes)}
+        labels = {split: torch.tensor([number.get(x, -1) for x in row]) for split, row in names.items()}
+        train = representations["train"]
+        scales = [
+            unit_scale(Features(train.layer(layer)), f"{inputs.model}, layer {layer}") for layer in range(train.layers)
+        ]
+        return cls(representations, words, labels, classes, scales, inputs.model)
+
+    @property
+    def layers(self) -> int:
+        return self.representations["train"].layers
+
+    def features(self, split: str, layer: int, scale: bool = True) -> Features:
+        return Features(self.representations[split].layer(layer), self.scales[layer] if scale else 1.0)
+
+    def width_groups(self) -> list[tuple[int, int]]:
+        """Runs of neighbouring layers of equal width, as (first, past the last)."""
+        widths = self.representations["train"].widths
+        cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
+        return list(pairwise(cuts))
+
+
+class _Scores:
+    """Turns log-probabilities into rows and items."""
+
+    def __init__(self, outcome: Outcome, data: _Data, split: str) -> None:
+        self.outcome, self.data, self.split = outcome, data, split
+        self.gold = data.labels[split]
+        self.accuracy: dict[tuple[int, int], float] = {}
+        self.parts: list[dict[str, np.ndarray]] = []
+
+    def fitted(self, layer: int, fit: Fit, ridge: float) -> None:
+        for metric, value in (("objective", fit.objective[0]), ("optimality_gap", fit.gap[0])):
+            if torch.isfinite(value):
+                self.outcome.add(metric, float(value), layer=layer)
+        self.outcome.add("l2", ridge, layer=layer)
+        self.outcome.add("passes", fit.passes, layer=layer)
+
+    def task(self, layer: int, log_p: Tensor) -> None:
+        """log_p (seeds, rows, classes)."""
+        for seed, mine in enumerate(log_p):
+            predicted = mine.argmax(-1)
+            accuracy = float((predicted == self.gold).double().mean())
+            self.accuracy[layer, seed] = accuracy
+            self.outcome.add("accuracy", accuracy, layer=layer, probe_seed=seed, n=len(self.gold))
+            self._per_label(layer, seed, predicted)
+            self._keep("task", layer, seed, mine, self.gold)
+
+    def control(self, layer: int, log_p: Tensor, gold: Tensor) -> None:
+        """log_p (seeds, rows, classes), gold (seeds, rows)."""
+        for seed, (mine, labels) in enumerate(zip(log_p, gold, strict=True)):
+            accuracy = float((mine.argmax(-1) == labels).double().mean())
+            task = self.accuracy.get((layer, seed), self.accuracy[layer, 0])
+            where = {"layer": layer, "probe_seed": seed, "n": len(labels)}
+            self.outcome.add("control_accuracy", accuracy, **where)
+            self.outcome.add("selectivity", task - accuracy, **where)
+            self._keep("control", layer, seed, mine, labels)
+
+    def _per_label(self, layer: int, seed: int, predicted: Tensor) -> None:
+        classes = len(self.data.classes)
+        known = self.gold >= 0
+        gold_count = torch.bincount(self.gold[known], minlength=classes).double()
+        predicted_count = torch.bincount(predicted, minlength=classes).double()
+        hit = torch.bincount(self.gold[self.gold == predicted], minlength=classes).double()
+        for index, label in enumerate(self.data.classes):
+            if gold_count[index] == 0:
+                continue
+            where = {"layer": layer, "probe_seed": seed, "label": label, "n": int(gold_count[index])}
+            self.outcome.add("recall", hit[index] / gold_count[index], **where)
+            self.outcome.add("precision", hit[index] / predicted_count[index].clamp(min=1), **where)
+            self.outcome.add("f1", 2 * hit[index] / (gold_count[index] + predicted_count[index]), **where)
+
+    def _keep(self, subset: str, layer: int, seed: int, log_p: Tensor, gold: Tensor) -> None:
+        predicted = log_p.argmax(-1)
+        of_gold = log_p.gather(-1, gold.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+        rows = len(gold)
+        self.parts.append(
+            {
+                "subset": np.full(rows, subset),
+                "layer": np.full(rows, layer, dtype=np.int16),
+                "probe_seed": np.full(rows, seed, dtype=np.int16),
+                "row": np.arange(rows, dtype=np.int32),
+                "gold": gold.numpy().astype(np.int32),
+                "predicted": predicted.numpy().astype(np.int32),
+                "correct": (predicted == gold).numpy(),
+                "log_probability": torch.where(gold < 0, float("nan"), of_gold).numpy(),
+            }
+        )
+
+    def items(self, task: Task) -> dict[str, np.ndarray]:
+        """The scored words with their sentence ids; labels by name."""
+        columns = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
+        index = self.data.representations[self.split].index[columns.pop("row")]
+        ids = np.array([sentence.id for sentence in task.corpus[self.split]], dtype=object)
+        names = np.array([*self.data.classes, "(not in train)"], dtype=object)
+        columns["gold"], columns["predicted"] = names[columns["gold"]], names[columns["predicted"]]
+        return {"sentence": ids[index[:, 0]], "word": index[:, 1], **columns}
+
+
+def _labels_of_rows(task: Task, split: str, representations: Representations) -> list[str]:
+    labels = task.labels(split)
+    return [labels[sentence][word] for sentence, word in representations.index]
+
+
+def _words_of_rows(task: Task, split: str, representations: Representations) -> list[str]:
+    sentences: Sequence = task.corpus[split]
+    return [sentences[sentence].words[word] for sentence, word in representations.index]

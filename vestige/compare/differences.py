@@ -1,0 +1,130 @@
+"""The table of differences: one row per layer, with everything a reader would ask of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import false_discovery_control
+
+from vestige.compare.pairing import Paired, pair
+from vestige.compare.statistics import bootstrap, equivalence_p, interval, sign_flip_p
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How differences are judged."""
+
+    resamples: int = 4999
+    confidence: float = 0.95
+    margin: float = 0.005
+    """'Unchanged' means within this: 0.5 points of accuracy."""
+    alpha: float = 0.05
+    seed: int = 0
+
+
+def compare_items(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None) -> pd.DataFrame:
+    """Differences tuned - base per layer, from item tables of a probe (one base, one or more tuned runs).
+
+    Metrics: accuracy; where control items are there, control_accuracy and selectivity.
+    """
+    settings = settings or Settings()
+    task = pair(_subset(base, "task"), [_subset(frame, "task") for frame in tuned])
+    tables = [_judge("accuracy", task, task.base, task.tuned, settings)]
+    if all((frame["subset"] == "control").any() for frame in (base, *tuned)):
+        control = pair(_subset(base, "control"), [_subset(frame, "control") for frame in tuned])
+        tables.append(_judge("control_accuracy", control, control.base, control.tuned, settings))
+        left = task.base.mean(-1, keepdims=True) - control.base
+        right = task.tuned.mean(-1, keepdims=True) - control.tuned
+        tables.append(_judge("selectivity", task, left, right, settings))
+    return pd.concat(tables, ignore_index=True)
+
+
+def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = None) -> pd.DataFrame:
+    """Add `q` (Benjamini-Hochberg over layers x tasks x models, per metric and setting) and the `verdict`."""
+    settings = settings or Settings()
+    table = table.copy()
+    table["q"] = np.nan
+    family = [name for name in ("analysis", "params", "metric") if name in table]
+    for _, rows in table.groupby(family).groups.items():
+        table.loc[rows, "q"] = false_discovery_control(table.loc[rows, "p"].to_numpy())
+    changed = table["q"] <= settings.alpha
+    unchanged = table["p_equivalence"] <= settings.alpha
+    table["verdict"] = np.select(
+        [changed & (table["difference"] < 0), changed & (table["difference"] > 0), unchanged],
+        ["lower", "higher", "unchanged"],
+        default="undecided",
+    )
+    return table
+
+
+def summarise(table: pd.DataFrame, threshold: float = 0.01) -> Mapping[str, float | int | None]:
+    """Derived figures of one task's accuracy table: best layers, first drop, area between the curves."""
+    rows = table[table["metric"] == "accuracy"].sort_values("layer")
+    drops = rows[rows["difference"] < -threshold]
+    largest = rows.loc[rows["difference"].abs().idxmax()]
+    return {
+        "best_layer_base": int(rows.loc[rows["base"].idxmax(), "layer"]),
+        "best_layer_tuned": int(rows.loc[rows["tuned"].idxmax(), "layer"]),
+        "best_base": float(rows["base"].max()),
+        "best_tuned": float(rows["tuned"].max()),
+        "first_drop": int(drops["layer"].iloc[0]) if len(drops) else None,
+        "threshold": threshold,
+        "area": float(np.trapezoid(rows["difference"], rows["layer"])),
+        "largest_change": float(largest["difference"]),
+        "largest_change_layer": int(largest["layer"]),
+    }
+
+
+def _subset(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    return frame[frame["subset"] == name]
+
+
+def _judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, settings: Settings) -> pd.DataFrame:
+    """`base` (sentences, layers, seeds) and `tuned` (runs, sentences, layers, seeds) in words."""
+    total = paired.words.sum()
+    differences = tuned.mean(-1) - base.mean(-1)
+    distribution = bootstrap(differences, paired.words, settings.resamples, settings.seed)
+    low, high = interval(distribution, settings.confidence)
+    base_spread = bootstrap(base.mean(-1)[None], paired.words, settings.resamples, settings.seed)
+    tuned_spread = bootstrap(tuned.mean(-1), paired.words, settings.resamples, settings.seed)
+    items = bootstrap(differences.mean(0, keepdims=True), paired.words, settings.resamples, settings.seed)
+    runs, sentences, _, seeds = tuned.shape
+    columns = {
+        "metric": metric,
+        "layer": list(paired.layers),
+        "base": base.mean(-1).sum(0) / total,
+        "tuned": tuned.mean((0, 3)).sum(0) / total,
+        "difference": differences.mean(0).sum(0) / total,
+        "low": low,
+        "high": high,
+        "p": sign_flip_p(differences.mean(0), settings.resamples, settings.seed),
+        "p_equivalence": equivalence_p(distribution, settings.margin),
+        "sd_items": items.std(0, ddof=1),
+        "sd_probe_seed": _spread_of_seeds(base, tuned, total),
+        "sd_tuning_run": _spread_of_runs(differences, total),
+        "sentences": sentences,
+        "words": int(total),
+        "runs": runs,
+        "seeds": seeds,
+        "dropped_items": paired.dropped,
+    }
+    for name, spread in (("base", base_spread), ("tuned", tuned_spread)):
+        columns[f"{name}_low"], columns[f"{name}_high"] = interval(spread, settings.confidence)
+    return pd.DataFrame(columns)
+
+
+def _spread_of_seeds(base: np.ndarray, tuned: np.ndarray, total: float) -> np.ndarray:
+    """(layers,): standard deviation of the difference over probe seeds; NaN with a single seed."""
+    layers = base.shape[1]
+    if base.shape[-1] != tuned.shape[-1] or base.shape[-1] < 2:
+        return np.full(layers, np.nan)
+    by_seed = (tuned.mean(0) - base).sum(0) / total
+    return by_seed.std(-1, ddof=1)
+
+
+def _spread_of_runs(differences: np.ndarray, total: float) -> np.ndarray:
+    """(layers,): standard deviation of the difference over tuning runs; NaN with a single run."""
+    if len(differences) < 2:
+        return np.full(differences.shape[-1], np.nan)
+    return (differences.sum(1) / total).std(0, ddof=1)

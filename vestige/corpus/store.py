@@ -1,0 +1,40 @@
+"""A task as one JSON file: what another process needs to score words, and nothing else."""
+
+import json
+from pathlib import Path
+
+from vestige.cache import write_file
+from vestige.corpus.types import Corpus, Sentence, Task
+from vestige.digest import digest_json
+
+
+def save_task(task: Task, root: Path) -> Path:
+    """Write the task under a name made from its content; a file that is there is left alone."""
+    content = {
+        "corpus": task.corpus.name,
+        "notes": list(task.corpus.notes),
+        "task": task.name,
+        "level": task.level,
+        "splits": {
+            split: [[s.id, list(s.words), list(s.second), s.annotations[task.name]] for s in sentences]
+            for split, sentences in task.corpus.splits.items()
+        },
+    }
+    path = root / f"{digest_json(content)}.json"
+    if not path.exists():
+        write_file(path, json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return path
+
+
+def read_task(path: Path) -> Task:
+    """The task that `save_task` wrote."""
+    content = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+    name = content["task"]
+    splits = {
+        split: tuple(
+            Sentence(id_, tuple(words), tuple(second), {name: tuple(labels) if isinstance(labels, list) else labels})
+            for id_, words, second, labels in sentences
+        )
+        for split, sentences in content["splits"].items()
+    }
+    return Corpus(content["corpus"], splits, {name: content["level"]}, tuple(content["notes"])).task(name)

@@ -1,0 +1,1 @@
+"""Make the tuned models that are studied."""

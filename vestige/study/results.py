@@ -1,0 +1,175 @@
+"""The tables of a run: `results`, `cells`, `items`, `comparisons`, written whole."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vestige.cache import write_file
+from vestige.compare.differences import Settings, compare_items, control_false_discoveries
+from vestige.digest import digest_json
+from vestige.errors import StorageError
+from vestige.study.cells import ROW_COLUMNS, Cell, read_items, read_rows
+from vestige.study.plan import Plan
+from vestige.study.spec import StudySpec
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a finished run folder holds."""
+
+    folder: Path
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """Every number, one a row."""
+        return self._read("results.parquet")
+
+    @cached_property
+    def comparisons(self) -> pd.DataFrame:
+        """Every difference between a tuned model and its reference, one layer a row."""
+        return self._read("comparisons.parquet")
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """Which parameters and weights a cell's hash stands for."""
+        return self._read("cells.parquet")
+
+    @cached_property
+    def lock(self) -> dict[str, Any]:
+        """Resolved spec, hashes, versions and notes."""
+        try:
+            return json.loads((self.folder / "study.lock.json").read_text())
+        except FileNotFoundError:
+            raise self._missing("study.lock.json") from None
+
+    def items(self, cell: str) -> pd.DataFrame:
+        """The scored words of one cell."""
+        return self._read(f"items/{cell}.parquet")
+
+    def _read(self, name: str) -> pd.DataFrame:
+        try:
+            return pq.read_table(self.folder / name).to_pandas()
+        except FileNotFoundError:
+            raise self._missing(name) from None
+
+    def _missing(self, name: str) -> StorageError:
+        return StorageError(f"{self.folder}: no {name}, so not a finished run", fix="run the study again; it resumes")
+
+
+def results_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
+    """All rows of all cells, in the order of the plan."""
+    return pd.concat([_with_identity(spec, cell, read_rows(cell)) for cell in cells], ignore_index=True)
+
+
+def _with_identity(spec: StudySpec, cell: Cell, rows: pd.DataFrame) -> pd.DataFrame:
+    model = spec.models[cell.model]
+    tuned = model.finetune
+    identity = {
+        "study": spec.study,
+        "cell": cell.key,
+        "model": cell.model,
+        "reference": spec.reference_of(cell.model),
+        "tuned_on": tuned.task if tuned else None,
+        "pretrain_seed": None,
+        "tune_seed": cell.run if tuned else None,
+        "step": None,
+        "analysis": cell.analysis,
+        "params": params_hash(cell),
+        "corpus": cell.corpus,
+        "task": cell.task,
+        "split": cell.parameters.get("split"),
+        "pooling": cell.parameters.get("pooling"),
+    }
+    whole = {"pretrain_seed", "tune_seed", "step"}
+    front = pd.DataFrame(
+        {
+            name: pd.array([value] * len(rows), dtype=pd.Int32Dtype() if name in whole else pd.StringDtype())
+            for name, value in identity.items()
+        }
+    )
+    return pd.concat([front, rows[list(ROW_COLUMNS)].reset_index(drop=True)], axis=1)
+
+
+def params_hash(cell: Cell) -> str:
+    """Short name of an analysis' parameters; the table `cells` spells them out."""
+    return digest_json([cell.analysis, cell.version, cell.parameters], length=10)
+
+
+def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
+    """Every tuned model against its reference, for every analysis and task both were run on."""
+    settings = Settings(**spec.compare.model_dump())
+    tables = []
+    for name in spec.models:
+        reference = spec.reference_of(name)
+        if reference is None:
+            continue
+        for base in [cell for cell in cells if cell.model == reference and cell.run == 0]:
+            tuned = [
+                cell
+                for cell in cells
+                if cell.model == name
+                and (cell.corpus, cell.task, params_hash(cell)) == (base.corpus, base.task, params_hash(base))
+            ]
+            if tuned:
+                tables.append(_compare(base, tuned, settings))
+    if not tables:
+        return pd.DataFrame()
+    return control_false_discoveries(pd.concat(tables, ignore_index=True), settings)
+
+
+def _compare(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFrame:
+    table = compare_items(read_items(base), [read_items(cell) for cell in tuned], settings)
+    identity = {
+        "model": tuned[0].model,
+        "reference": base.model,
+        "analysis": base.analysis,
+        "params": params_hash(base),
+        "corpus": base.corpus,
+        "task": base.task,
+    }
+    for position, (name, value) in enumerate(identity.items()):
+        table.insert(position, name, value)
+    return table
+
+
+def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]) -> Tables:
+    """Put all tables of a run into place; `results.parquet` last, as the sign that it is whole."""
+    for cell in plan.cells:
+        items = cell.folder / "items.parquet"
+        if items.exists() and not (folder / "items" / f"{cell.key}.parquet").exists():
+            write_file(folder / "items" / f"{cell.key}.parquet", items.read_bytes())
+    cells = pd.DataFrame(
+        [
+            {
+                "cell": cell.key,
+                "params": params_hash(cell),
+                "analysis": cell.analysis,
+                "version": cell.version,
+                "parameters": json.dumps(cell.parameters, sort_keys=True),
+                "model": cell.model,
+                "fingerprint": cell.fingerprint,
+                "data": cell.data,
+                "threads": cell.threads,
+            }
+            for cell in plan.cells
+        ]
+    )
+    _write(folder / "cells.parquet", cells)
+    _write(folder / "comparisons.parquet", comparisons_frame(spec, plan.cells))
+    write_file(folder / "study.lock.json", json.dumps(lock, indent=1, ensure_ascii=False).encode())
+    _write(folder / "results.parquet", results_frame(spec, plan.cells))
+    return Tables(folder)
+
+
+def _write(path: Path, frame: pd.DataFrame) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), buffer)
+    write_file(path, buffer.getvalue())

@@ -1,0 +1,121 @@
+"""`Study`: run a spec, resume it, read its tables, write its report."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from vestige.study.engines import local
+from vestige.study.plan import Given, Plan, make_plan
+from vestige.study.results import Tables, write_tables
+from vestige.study.spec import StudySpec, make_spec, read_spec
+from vestige.version import __version__
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow")
+
+
+class Study:
+    """A study: what is asked (`spec`), where its results are (`folder`)."""
+
+    def __init__(
+        self,
+        spec: StudySpec,
+        folder: str | Path | None = None,
+        *,
+        given: Given | None = None,
+        cache: str | Path | None = None,
+    ) -> None:
+        self.spec = spec
+        self.folder = Path(folder) if folder is not None else Path("runs") / spec.study
+        self.given = given or Given()
+        self.cache = cache
+
+    @classmethod
+    def from_file(cls, path: str | Path, folder: str | Path | None = None, **changes: Any) -> "Study":
+        """The study a YAML file describes; keyword arguments replace its top-level keys."""
+        return cls(read_spec(path, **changes), folder)
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any], folder: str | Path | None = None, **options: Any) -> "Study":
+        """The study a dictionary describes, written like a study file."""
+        return cls(make_spec(raw), folder, **options)
+
+    def run(self, jobs: int = 1) -> "StudyRun":
+        """Compute what is not there yet and write the tables; killing it loses only running cells."""
+        plan = make_plan(self.spec, self.given, self.cache)
+        local.run(plan.cells, jobs)
+        return StudyRun(write_tables(self.folder, self.spec, plan, self._lock(plan)))
+
+    def _lock(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "vestige": __version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "libraries": {name: _version(name) for name in _LIBRARIES},
+            "spec": self.spec.as_json(),
+            "models": plan.models,
+            "corpora": plan.corpora,
+            "notes": plan.notes,
+        }
+
+
+class StudyRun:
+    """A finished run: its tables and its report."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "StudyRun":
+        """The run that a folder holds."""
+        return cls(Tables(Path(folder)))
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """Every number, one a row."""
+        return self.tables.results
+
+    @property
+    def comparisons(self) -> pd.DataFrame:
+        """Every difference, one layer a row."""
+        return self.tables.comparisons
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the report, one HTML file that needs no network."""
+        from vestige.report.html import write_report
+
+        target = Path(path) if path is not None else self.tables.folder / "report.html"
+        write_report(target, self.tables.results, self.tables.comparisons, self.tables.cells, self.tables.lock)
+        return target
+
+    def show(self) -> Path:
+        """Write the report and open it: in the notebook this is called from, else in a browser."""
+        target = self.report().resolve()
+        if not _show_in_notebook(target):
+            import webbrowser
+
+            webbrowser.open(target.as_uri())
+        return target
+
+
+def _show_in_notebook(page: Path) -> bool:
+    """Whether a notebook is there to show the page."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import IFrame, display
+    except ImportError:
+        return False
+    shell = get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        return False
+    display(IFrame(src=page.name if page.parent == Path.cwd() else str(page), width="100%", height=800))
+    return True
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,275 @@
+"""A study file: models, corpora and analyses, checked before anything is computed."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import fields as dataclass_fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator, model_validator
+
+from vestige.analyses import find_analysis
+from vestige.analyses.base import Analysis
+from vestige.errors import SpecError
+from vestige.finetune.recipe import Recipe
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class FinetuneSpec(_Strict):
+    """Make a tuned model: `of` a model of the study, on `task` (corpus/task), by a recipe."""
+
+    of: str
+    task: str
+    recipe: Recipe = Recipe()
+
+
+class ModelSpec(_Strict):
+    """A model: loaded, fine-tuned here, or the random twin of another. Exactly one of the three."""
+
+    load: str | None = None
+    tokenizer: str | None = None
+    revision: str | None = None
+    finetune: FinetuneSpec | None = None
+    random_twin_of: str | None = None
+    reference: str | None = None
+    """The model it is compared with; a fine-tuned model's own base unless said otherwise."""
+    runs: int = 1
+    """How many fine-tuning runs, by seed."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "ModelSpec":
+        given = [n for n in ("load", "finetune", "random_twin_of") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a model needs exactly one of load, finetune, random_twin_of; found {given or 'none'}")
+        return self
+
+
+class CorpusSpec(_Strict):
+    """A built-in corpus by name, or files by split."""
+
+    builtin: str | None = None
+    files: dict[str, str | list[str]] | None = None
+    format: str | None = None
+    dev: float | None = None
+    """Share of train to cut off as dev, where a corpus has none."""
+    seed: int = 0
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "CorpusSpec":
+        if (self.builtin is None) == (self.files is None):
+            raise ValueError("a corpus needs either builtin or files")
+        return self
+
+
+class ComputeSpec(_Strict):
+    """What is part of a number's identity: precision and threads are chosen here, not by the hardware."""
+
+    threads: int = 1
+    """Of an analysis cell."""
+    model_threads: int = 2
+    """Of forward passes and fine-tuning."""
+    device: str = "cpu"
+    dtype: Literal["float32", "float16"] = "float32"
+    """Of stored representations."""
+    on_overflow: Literal["truncate", "error"] = "truncate"
+    on_vanished: Literal["zero", "error", "skip"] = "zero"
+
+
+class CompareSpec(_Strict):
+    """How differences are judged; see vestige.compare.differences.Settings."""
+
+    resamples: int = 4999
+    confidence: float = 0.95
+    margin: float = 0.005
+    alpha: float = 0.05
+    seed: int = 0
+
+
+class AnalysisSpec(_Strict):
+    """An analysis, its parameters, and the tasks (corpus/task) it is run on."""
+
+    name: str
+    tasks: list[str]
+    parameters: Analysis
+
+
+class StudySpec(_Strict):
+    """The whole file."""
+
+    study: str
+    about: str = ""
+    models: dict[str, ModelSpec]
+    corpora: dict[str, CorpusSpec]
+    analyses: list[AnalysisSpec]
+    compute: ComputeSpec = ComputeSpec()
+    compare: CompareSpec = CompareSpec()
+    limit: int | None = None
+    """Only the first so many sentences of every split: a smoke run."""
+
+    @field_validator("study")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if not re.fullmatch(r"[\w.-]+", value):
+            raise ValueError("a study's name is made of letters, digits, '-', '_' and '.'")
+        return value
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> "StudySpec":
+        for name, model in self.models.items():
+            for other in (model.reference, model.random_twin_of, model.finetune and model.finetune.of):
+                if other is not None and (other not in self.models or other == name):
+                    raise ValueError(f"model {name!r} refers to {other!r}, {_suggest(other, self.models)}")
+        wanted = [task for analysis in self.analyses for task in analysis.tasks]
+        wanted += [model.finetune.task for model in self.models.values() if model.finetune]
+        for task in wanted:
+            corpus, _, label = task.partition("/")
+            if not label or corpus not in self.corpora:
+                raise ValueError(f"task {task!r} should be corpus/task; {_suggest(corpus, self.corpora)}")
+        return self
+
+    def reference_of(self, name: str) -> str | None:
+        """The model that `name` is compared with, if any."""
+        model = self.models[name]
+        return model.reference or (model.finetune.of if model.finetune else None)
+
+    def as_json(self) -> dict[str, Any]:
+        """The spec with every default filled in, as kept in study.lock.json."""
+        plain = self.model_dump(mode="json", exclude={"analyses"})
+        plain["analyses"] = [
+            {"name": a.name, "tasks": a.tasks, "parameters": a.parameters.parameters()} for a in self.analyses
+        ]
+        return plain
+
+
+def read_spec(path: str | Path, **changes: Any) -> StudySpec:
+    """A study file; paths in it are relative to it, and ${NAME} is taken from the environment."""
+    path = Path(path)
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file", fix="check the path; examples/ holds study files") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: not YAML: {error}", fix="check indentation and quotes") from None
+    if not isinstance(raw, dict):
+        raise SpecError(f"{path}: a study file is a mapping with study, models, corpora, analyses", fix="see examples/")
+    return make_spec({**raw, **changes}, base=path.parent, where=str(path))
+
+
+def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "study") -> StudySpec:
+    """A checked spec from plain values, with the shorthands of study files resolved."""
+    plain = _expand(dict(raw), where)
+    plain["models"] = {name: _model(value, base) for name, value in _mapping(plain, "models", where).items()}
+    plain["corpora"] = {name: _corpus(value, base) for name, value in _mapping(plain, "corpora", where).items()}
+    plain["analyses"] = [_analysis(item, where) for item in plain.get("analyses") or []]
+    try:
+        return StudySpec.model_validate(plain)
+    except ValidationError as error:
+        raise _explain(error, where) from None
+
+
+def _mapping(raw: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    value = raw.get(key)
+    if not isinstance(value, Mapping) or not value:
+        raise SpecError(f"{where}: {key!r} should map names to {key}, found {value!r}", fix=f"add {key}:")
+    return value
+
+
+def _model(value: Any, base: Path | None) -> Any:
+    """`name: minilm` is short for `name: {load: minilm}`; folders are relative to the study file."""
+    value = {"load": value} if isinstance(value, str) else dict(value or {})
+    load = value.get("load")
+    if isinstance(load, str) and base is not None and (base / load).is_dir():
+        value["load"] = str(base / load)
+    return value
+
+
+def _corpus(value: Any, base: Path | None) -> Any:
+    """`name: treebank` is short for `name: {builtin: treebank}`."""
+    value = {"builtin": value} if isinstance(value, str) else dict(value or {})
+    if isinstance(value.get("files"), Mapping) and base is not None:
+        value["files"] = {
+            split: [str(base / p) for p in paths] if isinstance(paths, list) else str(base / paths)
+            for split, paths in value["files"].items()
+        }
+    return value
+
+
+def _analysis(item: Any, where: str) -> AnalysisSpec:
+    """`- layer_probe: {tasks: [...], parameter: value, ...}`."""
+    if not isinstance(item, Mapping) or len(item) != 1:
+        raise SpecError(
+            f"{where}: an analysis is written `- name: {{tasks: [corpus/task], ...}}`, found {item!r}",
+            fix="see examples/",
+        )
+    name, given = next(iter(item.items()))
+    kind = find_analysis(name)
+    parameters = dict(given or {})
+    tasks = parameters.pop("tasks", [])
+    known = {field.name for field in dataclass_fields(kind)}
+    for key in parameters:
+        if key not in known:
+            raise SpecError(
+                f"{where}: {name} has no parameter {key!r}; {_suggest(key, known | {'tasks'})}", fix="correct it"
+            )
+    try:
+        made = TypeAdapter(kind).validate_python(parameters)
+    except ValidationError as error:
+        raise _explain(error, f"{where}: {name}") from None
+    return AnalysisSpec(name=name, tasks=[tasks] if isinstance(tasks, str) else tasks, parameters=made)
+
+
+def _expand(value: Any, where: str) -> Any:
+    """Replace ${NAME} by the environment's value, everywhere."""
+    if isinstance(value, str):
+
+        def lookup(match: re.Match[str]) -> str:
+            if match[1] not in os.environ:
+                raise SpecError(
+                    f"{where}: the environment variable {match[1]} is not set", fix=f"export {match[1]}=..."
+                )
+            return os.environ[match[1]]
+
+        return re.sub(r"\$\{(\w+)\}", lookup, value)
+    if isinstance(value, Mapping):
+        return {key: _expand(item, where) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, where) for item in value]
+    return value
+
+
+def _suggest(name: str, known: Any) -> str:
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+
+
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "models": ModelSpec,
+    "corpora": CorpusSpec,
+    "compute": ComputeSpec,
+    "compare": CompareSpec,
+    "finetune": FinetuneSpec,
+}
+
+
+def _explain(error: ValidationError, where: str) -> SpecError:
+    """The first of pydantic's complaints, in our words, with the nearest known key."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        parents = [str(part) for part in first["loc"][:-1]]
+        section = next((_SECTIONS[part] for part in reversed(parents) if part in _SECTIONS), StudySpec)
+        known = section.model_fields
+        if parents and parents[-1] == "recipe":
+            known = {field.name: None for field in dataclass_fields(Recipe)}
+        key = str(first["loc"][-1])
+        return SpecError(f"{where}: unknown key {place!r}; {_suggest(key, known)}", fix="correct or remove it")
+    message = first["msg"].removeprefix("Value error, ")
+    found = "" if first["type"] in ("value_error", "missing") else f" (found {first['input']!r})"
+    return SpecError(f"{where}: {place + ': ' if place else ''}{message}{found}", fix="correct it and run again")
