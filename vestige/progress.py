@@ -6,9 +6,9 @@ anywhere else nothing is shown. `quiet()` switches bars off altogether.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
@@ -33,8 +33,8 @@ class Bar:
         self.done = 0
         self._started = time.monotonic()
         self._visible = not _quiet and sys.stderr.isatty()
-        self._display = None
-        self._row = None
+        self._display: Any = None
+        self._row: Any = None
 
     def advance(self, units: int = 1, description: str | None = None) -> None:
         """Report `units` more of work done, optionally under a new description."""
@@ -91,7 +91,7 @@ def bar(description: str, total: int | None = None) -> Iterator[Bar]:
 
 def track(items: Iterable[Item], description: str, total: int | None = None) -> Iterator[Item]:
     """Yield the items, counting each when the next is asked for."""
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     with bar(description, total) as shown:
         for item in items:

@@ -5,8 +5,9 @@ one-hidden-layer network beside it) is trained on the word vectors of every laye
 the test split, next to a control task, the majority label and the word-type majority.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -27,6 +28,9 @@ from vestige.solvers.quasi_newton import principal_axes, solve
 
 L2_PATH = (1e-2, 1e-3, 1e-4, 1e-5)
 """Ridge strengths tried on dev, from strong to weak, each starting from the last one's weights."""
+
+PATH_SLACK = 5.0
+"""How much coarser than the final fit the fits on the way are solved."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,9 @@ class LayerProbe(Analysis):
             for split, words in data.words.items()
         }
 
-    def _fit_group(self, group: range, data: "_Data", controls: dict | None, scores: "_Scores", tick) -> None:
+    def _fit_group(
+        self, group: range, data: "_Data", controls: dict | None, scores: "_Scores", tick: Callable[..., None]
+    ) -> None:
         """Train and score the layers of `group`, which have one width."""
         if self.probe == "mlp":
             self._fit_mlp(group, data, controls, scores)
@@ -112,14 +118,14 @@ class LayerProbe(Analysis):
         labels = data.labels["train"].unsqueeze(0)
         classes = len(data.classes)
 
-        def fit(labels: Tensor, ridge: float, start: Tensor | None) -> Fit:
+        def fit(labels: Tensor, ridge: float, start: Tensor | None, slack: float = 1.0) -> Fit:
             same = [self.l1] * len(labels), [ridge] * len(labels)
-            return solve(train, labels, classes, *same, tolerance=self.tolerance, start=start, axes=axes)
+            return solve(train, labels, classes, *same, tolerance=slack * self.tolerance, start=start, axes=axes)
 
-        if self.l2 is None:
-            best, ridge = self._choose_ridge(layer, data, lambda ridge, start: fit(labels, ridge, start))
-        else:
-            best, ridge = fit(labels, self.l2, None), self.l2
+        ridge, start = self.l2, None
+        if ridge is None:
+            ridge, start = self._choose_ridge(layer, data, partial(fit, labels, slack=PATH_SLACK))
+        best = fit(labels, ridge, start)
         scores.fitted(layer, best, ridge)
         scores.task(layer, log_probabilities(best, held))
         if controls is not None:
@@ -127,21 +133,20 @@ class LayerProbe(Analysis):
             fitted = fit(controls["train"], ridge, None)
             scores.control(layer, log_probabilities(fitted, held), controls[self.split])
 
-    def _choose_ridge(self, layer: int, data: "_Data", fit) -> tuple[Fit, float]:
-        """Walk from strong to weak ridge while accuracy on dev does not fall."""
+    def _choose_ridge(
+        self, layer: int, data: "_Data", fit: Callable[[float, Tensor | None], Fit]
+    ) -> tuple[float, Tensor | None]:
+        """Walk from strong to weak ridge while accuracy on dev rises; the best ridge and its weights."""
         dev, gold = data.features("dev", layer), data.labels["dev"]
-        best: Fit | None = None
-        best_accuracy, best_ridge, start = -1.0, L2_PATH[0], None
+        best_accuracy, best_ridge = -1.0, L2_PATH[0]
+        best: Tensor | None = None
         for ridge in L2_PATH:
-            found = fit(ridge, start)
-            start = found.weights
+            weights = (found := fit(ridge, best)).weights
             accuracy = float((log_probabilities(found, dev)[0].argmax(-1) == gold).float().mean())
-            if accuracy > best_accuracy:
-                best, best_accuracy, best_ridge = found, accuracy, ridge
-            else:
+            if accuracy <= best_accuracy:
                 break
-        assert best is not None
-        return best, best_ridge
+            best_accuracy, best_ridge, best = accuracy, ridge, weights
+        return best_ridge, best
 
     def _fit_by_adam(self, group: range, data: "_Data", controls: dict | None, scores: "_Scores") -> None:
         layers = [data.features("train", layer, scale=False) for layer in group]

@@ -52,7 +52,8 @@ def _parallel(*, task: str = "label") -> Format:
                 f"parallel files come in pairs, found {paths!r}",
                 fix="give each split as [words file, labels file]",
             )
-        return read_parallel(*paths, task=task)
+        words, labels = paths
+        return read_parallel(words, labels, task)
 
     return Format(read, lambda: {task: "token"})
 
@@ -72,7 +73,7 @@ FORMATS: dict[str, Callable[..., Format]] = {
     "tsv": _tsv,
 }
 
-BUILTIN = {
+BUILTIN: dict[str, tuple[str, str, dict[str, Any]]] = {
     "treebank": ("conllu", "{split}.conllu", {}),
     "opinions": ("tsv", "{split}.tsv", {"task": "opinion"}),
 }

@@ -109,7 +109,8 @@ class Corpus:
                 fix="drop the hold-out, or name another split",
             )
         threshold = int(fraction * 2**32)
-        kept, held = [], []
+        kept: list[Sentence] = []
+        held: list[Sentence] = []
         for sentence in self["train"]:
             draw = int(digest_json([seed, sentence.id], length=8), 16)
             (held if draw < threshold else kept).append(sentence)

@@ -64,8 +64,10 @@ def summary_groups(batch: Sequence[Encoded], encoder: Encoder, device: torch.dev
 def _groups(
     sentence: Sequence[int], position: Sequence[int], row: Sequence[int], rows: int, device: torch.device
 ) -> Groups:
-    tensors = (torch.tensor(list(values), dtype=torch.long, device=device) for values in (sentence, position, row))
-    return Groups(*tensors, rows)
+    def tensor(values: Sequence[int]) -> Tensor:
+        return torch.tensor(list(values), dtype=torch.long, device=device)
+
+    return Groups(tensor(sentence), tensor(position), tensor(row), rows)
 
 
 def reduce_first(states: Tensor, groups: Groups) -> Tensor:

@@ -59,7 +59,7 @@ class Representations:
         return self.manifest["rows"]
 
 
-def create_layers(folder: Path, rows: int, widths: tuple[int, ...], dtype: str) -> list[np.ndarray]:
+def create_layers(folder: Path, rows: int, widths: tuple[int, ...], dtype: str) -> list[np.memmap]:
     """Empty arrays on disk, one per layer; the space is claimed now, so a full disk shows at once."""
     arrays = []
     for layer, width in enumerate(widths):

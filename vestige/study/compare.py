@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from transformers import PreTrainedModel
 
@@ -16,7 +16,7 @@ from vestige.study.plan import Given
 from vestige.study.run import Study, StudyRun
 from vestige.study.spec import make_spec
 
-ModelLike = str | Path | PreTrainedModel | HuggingFaceEncoder
+ModelLike: TypeAlias = str | Path | PreTrainedModel | HuggingFaceEncoder
 PREFERRED_TASKS = ("xpos", "upos", "deprel", "chunk", "semtag", "pos")
 
 
@@ -48,7 +48,7 @@ def compare(
     models |= {name: {"load": "(given)", "reference": "base"} for name in names}
     if random_twin:
         models["random twin"] = {"random_twin_of": "base"}
-    raw = {
+    raw: dict[str, Any] = {
         "study": f"compare-{digest_json([e.fingerprint for e in encoders.values()], length=8)}",
         "models": models,
         "corpora": {"corpus": {"files": {}}},

@@ -90,6 +90,15 @@ class StudyRun:
         write_report(target, self.tables.results, self.tables.comparisons, self.tables.cells, self.tables.lock)
         return target
 
+    def markdown(self, path: str | Path | None = None, title: str = "") -> Path:
+        """Write the findings and tables as a markdown page."""
+        from vestige.report.markdown import write_markdown
+
+        target = Path(path) if path is not None else self.tables.folder / "README.md"
+        tables = self.tables
+        write_markdown(target, tables.results, tables.comparisons, tables.cells, tables.lock, title)
+        return target
+
     def show(self) -> Path:
         """Write the report and open it: in the notebook this is called from, else in a browser."""
         target = self.report().resolve()

@@ -123,7 +123,8 @@ class StudySpec(_Strict):
     @model_validator(mode="after")
     def _names_exist(self) -> "StudySpec":
         for name, model in self.models.items():
-            for other in (model.reference, model.random_twin_of, model.finetune and model.finetune.of):
+            tuned_from = model.finetune.of if model.finetune else None
+            for other in (model.reference, model.random_twin_of, tuned_from):
                 if other is not None and (other not in self.models or other == name):
                     raise ValueError(f"model {name!r} refers to {other!r}, {_suggest(other, self.models)}")
         wanted = [task for analysis in self.analyses for task in analysis.tasks]
@@ -265,9 +266,9 @@ def _explain(error: ValidationError, where: str) -> SpecError:
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         parents = [str(part) for part in first["loc"][:-1]]
         section = next((_SECTIONS[part] for part in reversed(parents) if part in _SECTIONS), StudySpec)
-        known = section.model_fields
+        known = set(section.model_fields)
         if parents and parents[-1] == "recipe":
-            known = {field.name: None for field in dataclass_fields(Recipe)}
+            known = {field.name for field in dataclass_fields(Recipe)}
         key = str(first["loc"][-1])
         return SpecError(f"{where}: unknown key {place!r}; {_suggest(key, known)}", fix="correct or remove it")
     message = first["msg"].removeprefix("Value error, ")

@@ -27,7 +27,8 @@ def read_lines(path: Path) -> list[str]:
 
 def blocks(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
     """Stretches of non-blank lines, each with the (1-based) number of its first line."""
-    start, block = 0, []
+    start = 0
+    block: list[str] = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
             if not block:

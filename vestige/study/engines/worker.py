@@ -19,7 +19,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             run_cell(Cell.from_json(line))
-            answer = {"ok": True}
+            answer: dict[str, str | bool] = {"ok": True}
         except VestigeError as error:
             answer = {"ok": False, "kind": type(error).__name__, "problem": error.problem, "fix": error.fix}
         except Exception:

@@ -1,0 +1,164 @@
+"""The command line. Nothing heavy is imported before a command needs it."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vestige.errors import VestigeError
+from vestige.version import __version__
+
+app = typer.Typer(
+    name="vestige",
+    help="What did fine-tuning do to the linguistic knowledge inside this model, and where?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for tables and report (default: runs/NAME).")]
+Cache = Annotated[
+    Path | None, typer.Option("--cache", help="Folder for finished work (default: VESTIGE_CACHE or ~/.cache/vestige).")
+]
+Jobs = Annotated[int, typer.Option("--jobs", help="Analyses at a time (default: one per core, at most 8).")]
+Limit = Annotated[int | None, typer.Option("--limit", help="Only the first N sentences of every split: a smoke run.")]
+
+
+def _cores() -> int:
+    return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    if version:
+        typer.echo(f"vestige {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(out: Out = None, cache: Cache = None, jobs: Jobs = 0, limit: Limit = None) -> None:
+    """Run a real study on the embedded model and treebank, and write its report."""
+    from vestige.demo import demo_spec
+    from vestige.study.run import Study
+
+    _finish(Study.from_dict(demo_spec(limit), out, cache=cache), jobs)
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="A study file (YAML).")],
+    out: Out = None,
+    cache: Cache = None,
+    jobs: Jobs = 0,
+    limit: Limit = None,
+) -> None:
+    """Run a study file; what is finished is not computed again."""
+    from vestige.study.run import Study
+
+    changes: dict[str, Any] = {} if limit is None else {"limit": limit}
+    made = Study.from_file(study, out, **changes)
+    made.cache = cache
+    _finish(made, jobs)
+
+
+@app.command()
+def compare(
+    base: Annotated[str, typer.Argument(help="Base model: hub id, folder, or minilm.")],
+    tuned: Annotated[list[str], typer.Argument(help="Tuned models, each compared with the base.")],
+    corpus: Annotated[str, typer.Option("--corpus", help="A built-in corpus, a file, or a folder.")] = "treebank",
+    task: Annotated[list[str] | None, typer.Option("--task", help="Labelling to probe (repeatable).")] = None,
+    analysis: Annotated[list[str] | None, typer.Option("--analysis", help="Analysis to run (repeatable).")] = None,
+    out: Out = None,
+    cache: Cache = None,
+    jobs: Jobs = 0,
+    limit: Limit = None,
+) -> None:
+    """Compare a base model with tuned ones on a corpus and write the report."""
+    from vestige.study.compare import compare as compare_models
+
+    done = compare_models(
+        base,
+        tuned,
+        corpus,
+        analyses=tuple(analysis or ("layer_probe",)),
+        tasks=task,
+        limit=limit,
+        jobs=jobs or _cores(),
+        folder=out,
+        cache=cache,
+    )
+    _say(done)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Where to write it.")] = None,
+    format: Annotated[str, typer.Option("--format", help="html or markdown.")] = "html",
+    title: Annotated[str, typer.Option("--title", help="Title of the markdown page.")] = "",
+) -> None:
+    """Write the report of a finished run anew."""
+    from vestige.study.run import StudyRun
+
+    done = StudyRun.open(folder)
+    if format not in ("html", "markdown"):
+        raise VestigeError(f"unknown report format {format!r}", fix="choose html or markdown")
+    typer.echo(done.report(out) if format == "html" else done.markdown(out, title))
+
+
+@app.command("ls")
+def list_things(
+    what: Annotated[str, typer.Argument(help="analyses, corpora or runs.")] = "analyses",
+    under: Annotated[Path, typer.Option("--under", help="Where to look for runs.")] = Path("runs"),
+) -> None:
+    """List analyses, built-in corpora, or finished runs."""
+    from vestige.listing import rows
+
+    for name, text in rows(what, under):
+        typer.echo(f"{name:24}{text}")
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine: libraries, the embedded model, bfloat16, the cache."""
+    from vestige.doctor import checks
+
+    healthy = True
+    for check in checks():
+        healthy &= check.ok or check.optional
+        mark = "ok  " if check.ok else "note" if check.optional else "FAIL"
+        typer.echo(f"{mark}  {check.name}: {check.found}")
+        if not check.ok and check.fix:
+            typer.echo(f"      -> {check.fix}")
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def _finish(study: Any, jobs: int) -> None:
+    _say(study.run(jobs or _cores()))
+
+
+def _say(done: Any) -> None:
+    typer.echo(f"report: {done.report().resolve()}")
+    typer.echo(f"tables: {done.tables.folder.resolve()}")
+
+
+def main() -> None:
+    """Entry point: our errors are told in words, all others with a traceback."""
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        app()
+    except VestigeError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        typer.echo("stopped; finished work is kept, run the same command to go on", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

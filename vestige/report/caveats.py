@@ -1,0 +1,89 @@
+"""What the numbers do not say: one line for each thing a reader has to know before quoting them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from vestige.compare.differences import Settings
+from vestige.report.groups import Group
+from vestige.report.wording import count, listing, threshold
+
+
+def caveats(groups: Sequence[Group], results: pd.DataFrame, lock: Mapping[str, Any]) -> list[str]:
+    """Limits of this study: runs, models, sample, losses of words."""
+    return [*_runs(groups), *_sources(lock), *_sample(lock), *_lost_words(groups, results)]
+
+
+def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
+    """The terms of the statistics, a line each."""
+    drawn = "test sentences" if runs == 1 else "test sentences and fine-tuning runs"
+    margin = threshold(settings.margin)
+    return [
+        (
+            f"{100 * settings.confidence:g} % interval",
+            f"from {count(settings.resamples)} resamplings of {drawn}; it does not cover other training data.",
+        ),
+        ("p", "how often a difference as large arises when whole sentences swap base and tuned at random."),
+        ("q", "p corrected for testing many layers, tasks and models (Benjamini-Hochberg)."),
+        ("lower, higher", f"q is at most {settings.alpha:g}; the size may still be small: read the interval."),
+        (
+            "unchanged",
+            f"shown to lie within \u00b1{margin} (two one-sided tests at {settings.alpha:g}); not merely 'no difference found'.",
+        ),
+        ("undecided", f"neither shown to differ nor shown to lie within \u00b1{margin}: more data would be needed."),
+        ("selectivity", "accuracy minus accuracy on a control task, in which every word type has a random label."),
+    ]
+
+
+def _runs(groups: Sequence[Group]) -> list[str]:
+    single = list(dict.fromkeys(group.model for group in groups if group.runs == 1))
+    several = list(dict.fromkeys((group.model, group.runs) for group in groups if group.runs > 1))
+    lines = []
+    if single:
+        whose = f"{listing(single)}: {'one run' if len(single) == 1 else 'one run each'}"
+        what = "this checkpoint" if len(single) == 1 else "these checkpoints"
+        lines.append(
+            f"{whose}. One tuned run supports a finding about {what} only, not about fine-tuning on that task in general."
+        )
+    lines += [f"{model}: {runs} fine-tuning runs, averaged; intervals cover the runs too." for model, runs in several]
+    return lines
+
+
+def _sources(lock: Mapping[str, Any]) -> list[str]:
+    found = [
+        name
+        for name, copies in lock.get("models", {}).items()
+        if any(str(copy.get("source", "")).lower() == "minilm" for copy in copies)
+    ]
+    if not found:
+        return []
+    return [
+        f"{listing(found)} is MiniLM (all-MiniLM-L6-v2), which is itself tuned for sentence similarity: "
+        "it is no plain pre-trained model, and nothing here is about other models."
+    ]
+
+
+def _sample(lock: Mapping[str, Any]) -> list[str]:
+    limit = lock.get("spec", {}).get("limit")
+    return [f"A limited run: only the first {count(limit)} sentences of every split were used."] if limit else []
+
+
+def _lost_words(groups: Sequence[Group], results: pd.DataFrame) -> list[str]:
+    lines = []
+    said = {
+        "truncated_words": "were cut off because their sentence is longer than the model reads",
+        "vanished_words": "have no sub-word of their own",
+        "unseen_label_words": "of the scored split carry a label that train lacks, and count as wrong",
+    }
+    for metric, what in said.items():
+        rows = results[results["metric"] == metric]
+        rows = rows[rows["value"] > 0].drop_duplicates(["corpus", "task", "model"])
+        rows = rows.groupby(["corpus", "task"], sort=False, as_index=False)[["value", "n"]].max()
+        lines += [
+            f"{r.corpus}/{r.task}: {count(r.value)} of {count(r.n)} words {what}." for r in rows.itertuples(index=False)
+        ]
+    dropped = sum(int(group.rows["dropped_items"].max()) for group in groups)
+    if dropped:
+        lines.append(f"{count(dropped)} words were scored for one model only and are left out of the comparison.")
+    return lines

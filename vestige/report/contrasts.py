@@ -1,0 +1,101 @@
+"""Findings that need two settings: does an effect shrink under `converged`, does an mlp still see it?
+
+Two settings are set side by side only where they differ in the named parameter and in nothing
+else. 'Smaller' means that the two intervals do not overlap, or that the second setting shows
+equivalence; a difference of two estimates alone is not reported.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from vestige.compare.differences import Settings
+from vestige.report.findings import Finding
+from vestige.report.groups import Group, Titles
+from vestige.report.wording import ARROW, layer, layers, listing, percent, points, span
+
+_RANK = 0.5
+
+
+def contrast_findings(groups: Sequence[Group], titles: Titles, settings: Settings) -> list[Finding]:
+    """One finding per kind of contrast that the study allows."""
+    made = (protocol_contrast(groups, titles, settings), probe_contrast(groups, titles, settings))
+    return [finding for finding in made if finding is not None]
+
+
+def pairs(groups: Sequence[Group], name: str, first: str, second: str) -> list[tuple[Group, Group]]:
+    """Groups of one task and model whose settings differ in one parameter: (first, second)."""
+    free = {"protocol": ("protocol", "tolerance", "l2", "seeds"), "probe": ("probe", "hidden", "seeds", "l2")}[name]
+    return [
+        (a, b)
+        for a in groups
+        for b in groups
+        if (a.corpus, a.task, a.model) == (b.corpus, b.task, b.model)
+        and (a.setting.parameters.get(name), b.setting.parameters.get(name)) == (first, second)
+        and a.setting.same_but(b.setting, *free)
+    ]
+
+
+def protocol_contrast(groups: Sequence[Group], titles: Titles, settings: Settings) -> Finding | None:
+    """Where a change under the papers' protocol shrinks once the probe is trained to convergence."""
+    found = pairs(groups, "protocol", "durrani", "converged")
+    if not found:
+        return None
+    shrunk = [
+        (durrani, layer_rows)
+        for durrani, converged in found
+        if (layer_rows := _shrinking(durrani.accuracy, converged.accuracy, ("lower", "higher"))) is not None
+    ]
+    lead = "Protocol"
+    if not shrunk:
+        text = (
+            "No change seen under the papers' protocol (durrani) is shown to be smaller "
+            "when the probe is trained to convergence."
+        )
+        return Finding(lead, text, "note", _RANK)
+    group, rows = max(shrunk, key=lambda item: item[1]["gain"].max())
+    top = rows.loc[rows["gain"].idxmax()]
+    places = listing([f"{titles.group(g)} at {layers(r['layer'])}" for g, r in shrunk])
+    text = (
+        f"Effects shrink when the probe is trained to convergence: {places}. The most at {layer(int(top['layer']))} of "
+        f"{titles.group(group)}, from {points(top['difference'])} points ({span(top['low'], top['high'])}) under durrani to "
+        f"{points(top['difference_other'])} ({span(top['low_other'], top['high_other'])}) under converged: that part "
+        "comes from an unfinished probe, not from the model's knowledge."
+    )
+    return Finding(lead, text, "note", _RANK)
+
+
+def probe_contrast(groups: Sequence[Group], titles: Titles, settings: Settings) -> Finding | None:
+    """Where an mlp still finds what a linear probe lost."""
+    found = pairs(groups, "probe", "linear", "mlp")
+    if not found or not any((linear.accuracy["verdict"] == "lower").any() for linear, _ in found):
+        return None
+    kept = [
+        (linear, rows)
+        for linear, mlp in found
+        if (rows := _shrinking(linear.accuracy, mlp.accuracy, ("lower",))) is not None
+    ]
+    lead = "Linear and mlp probe"
+    if not kept:
+        return Finding(lead, "What the linear probe lost, the mlp is not shown to keep.", "note", _RANK)
+    group, rows = max(kept, key=lambda item: item[1]["gain"].max())
+    top = rows.loc[rows["gain"].idxmax()]
+    places = listing([f"{titles.group(g)} at {layers(r['layer'])}" for g, r in kept])
+    text = (
+        f"The mlp still finds what the linear probe lost: {places}. At {layer(int(top['layer']))} of "
+        f"{titles.group(group)} the linear probe changes by {points(top['difference'])} points "
+        f"({span(top['low'], top['high'])}), the mlp by {points(top['difference_other'])} "
+        f"({span(top['low_other'], top['high_other'])}; {percent(top['base_other'])} {ARROW} "
+        f"{percent(top['tuned_other'])}): the information is there, in a form that is less linear."
+    )
+    return Finding(lead, text, "note", _RANK)
+
+
+def _shrinking(first: pd.DataFrame, second: pd.DataFrame, verdicts: Sequence[str]) -> pd.DataFrame | None:
+    """Layers where a change of `first` is smaller in `second` beyond doubt; None where there is none."""
+    both = first.join(second, rsuffix="_other", how="inner")
+    both["gain"] = both["difference"].abs() - both["difference_other"].abs()
+    apart = (both["low_other"] > both["high"]) | (both["high_other"] < both["low"])
+    gone = both["verdict_other"] == "unchanged"
+    chosen = both[both["verdict"].isin(verdicts) & (both["gain"] > 0) & (apart | gone)]
+    return chosen if len(chosen) else None

@@ -1,0 +1,208 @@
+"""What the comparisons show, in sentences: rules from the table of differences to English.
+
+Pure functions of the table; every number in a sentence is a number of the table, and every claim
+of change carries its interval and its q. The wording claims no more than the verdict does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from vestige.compare.differences import Settings, summarise
+from vestige.report.groups import Group, Titles, primary
+from vestige.report.wording import (
+    ARROW,
+    capital,
+    chance,
+    layer,
+    layers,
+    listing,
+    percent,
+    points,
+    size,
+    span,
+    threshold,
+)
+
+MOST = 8
+"""So many findings open the page; the others stand with their task."""
+
+DROP = 0.01
+"""'The first layer that drops': by more than one point."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One statement: what it is about, what it says, and how much it matters."""
+
+    lead: str
+    text: str
+    kind: str
+    """lower, higher, unchanged, undecided, or note: the colour of its mark."""
+    rank: float
+    """Smaller ranks open the page."""
+    key: tuple[str, ...] = ()
+    """The group it is of; empty where it is of several."""
+
+    def __str__(self) -> str:
+        return f"{self.lead}: {self.text}"
+
+
+def group_findings(group: Group, titles: Titles, settings: Settings) -> list[Finding]:
+    """All findings of one tuned model on one task under one setting."""
+    lead = titles.group(group)
+    made = [
+        (_changes(group, settings), 0.0),
+        (_steady(group, settings), 1.0),
+        (_selectivity(group, settings), 2.0),
+        (_shape(group), 3.0),
+    ]
+    return [Finding(lead, text, kind, rank, group.key) for (text, kind), rank in made if text]
+
+
+def headlines(groups: Sequence[Group], across: Sequence[Finding], titles: Titles, settings: Settings) -> list[Finding]:
+    """The findings that open the page, at most `MOST`, in the order of the tasks; `across` come last."""
+    chosen = primary(groups)
+    made = [finding for group in chosen for finding in group_findings(group, titles, settings)]
+    largest = {group.key: group.accuracy["difference"].abs().max() for group in chosen}
+    ranked = sorted([*made, *across], key=lambda f: (f.rank, -largest.get(f.key, 0.0)))
+    if len(chosen) > MOST - len(across):
+        ranked = [finding for finding in ranked if finding.rank < 1]
+    kept = {id(finding) for finding in ranked[:MOST]}
+    return [finding for finding in [*made, *across] if id(finding) in kept]
+
+
+def overview(groups: Sequence[Group]) -> str:
+    """How many layers of how many tasks went which way: one sentence over everything."""
+    verdicts = pd.concat([group.accuracy["verdict"] for group in primary(groups)])
+    total = len(verdicts)
+    tasks = len({(group.corpus, group.task) for group in groups})
+    models = len({group.model for group in groups})
+    said = {"lower": "lower", "higher": "higher", "unchanged": "unchanged", "undecided": "undecided"}
+    parts = [f"{(verdicts == name).sum()} {word}" for name, word in said.items() if (verdicts == name).any()]
+    over = [f"{tasks} task{'s' * (tasks > 1)}"] + ([f"{models} tuned models"] if models > 1 else [])
+    return f"Of {total} layer-wise comparisons ({' and '.join(over)}), {listing(parts)}."
+
+
+def with_numbers(row: pd.Series, settings: Settings, q: bool = True) -> str:
+    """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'."""
+    level = f"{100 * settings.confidence:g} % interval {span(row['low'], row['high'])}"
+    sure = f", {chance('q', row['q'])}" if q else ""
+    return f"({percent(row['base'])} {ARROW} {percent(row['tuned'])}, {level}{sure})"
+
+
+def _changes(group: Group, settings: Settings) -> tuple[str, str]:
+    rows = group.accuracy
+    sides = [(rows[rows["verdict"] == verdict], verdict) for verdict in ("lower", "higher")]
+    sides = [(side, verdict) for side, verdict in sides if len(side)]
+    if not sides:
+        unchanged = (rows["verdict"] == "unchanged").all()
+        return ("", "") if unchanged else (_nothing_found(group, settings), "undecided")
+    sides.sort(key=lambda side: -side[0]["difference"].abs().max())
+    text = " ".join(_one_direction(side, verdict, group, settings) for side, verdict in sides)
+    return text, sides[0][1]
+
+
+def _one_direction(side: pd.DataFrame, verdict: str, group: Group, settings: Settings) -> str:
+    """The largest change of one direction with its numbers, the others by their range."""
+    one, several = ("loses", "lose") if verdict == "lower" else ("gains", "gain")
+    top = side.loc[side["difference"].abs().idxmax()]
+    where = int(top["layer"])
+    who = f"{capital(layer(where))} of {group.model}"
+    text = f"{who} {several if where == 0 else one} {size(top['difference'])} of probe accuracy {with_numbers(top, settings)}"
+    rest = side.drop(index=where)
+    if len(rest):
+        sizes = rest["difference"].abs()
+        low, high = percent(sizes.min()), size(sizes.max())
+        amount = high if high.startswith(f"{low} ") else f"{low} to {high}"
+        single = len(rest) == 1 and rest["layer"].iloc[0] != 0
+        text += f"; {layers(rest['layer'])} {one if single else several} {amount}"
+    small = side[side["p_equivalence"] <= settings.alpha]["layer"]
+    if len(small):
+        text += f"; {layers(small)}: a detectable change, but one within {threshold(settings.margin)}"
+    return text + "."
+
+
+def _nothing_found(group: Group, settings: Settings) -> str:
+    top = group.accuracy.loc[group.accuracy["difference"].abs().idxmax()]
+    return (
+        f"No layer of {group.model} shows a change of probe accuracy that survives the correction for many tests; "
+        f"the largest difference is {points(top['difference'])} points at {layer(int(top['layer']))} "
+        f"{with_numbers(top, settings)}."
+    )
+
+
+def _steady(group: Group, settings: Settings) -> tuple[str, str]:
+    rows = group.accuracy
+    unchanged = rows[rows["verdict"] == "unchanged"]["layer"]
+    undecided = rows[rows["verdict"] == "undecided"]
+    parts = []
+    if len(unchanged) == len(rows):
+        parts.append(f"All layers of {group.model} are unchanged within {threshold(settings.margin)}.")
+    elif len(unchanged):
+        verb = "is" if len(unchanged) == 1 and unchanged.iloc[0] != 0 else "are"
+        parts.append(f"{capital(layers(unchanged))} {verb} unchanged within {threshold(settings.margin)}.")
+    if len(undecided):
+        verb = "is" if len(undecided) == 1 and undecided["layer"].iloc[0] != 0 else "are"
+        reach = max(undecided["low"].abs().max(), undecided["high"].abs().max())
+        parts.append(
+            f"{capital(layers(undecided['layer']))} {verb} undecided: "
+            f"intervals reach as far as {size(reach)} from zero, which shows neither a change nor its absence."
+        )
+    return " ".join(parts), "unchanged" if len(unchanged) else "undecided"
+
+
+def _shape(group: Group) -> tuple[str, str]:
+    found = summarise(group.accuracy, DROP)
+    before, after = found["best_layer_base"], found["best_layer_tuned"]
+    levels = f"({percent(found['best_base'])} {ARROW} {percent(found['best_tuned'])})"
+    if before == after:
+        best = f"{capital(layer(before))} {'stay' if before == 0 else 'stays'} the best layer {levels}"
+    else:
+        best = f"The best layer moves from {layer(before)} to {layer(after)} {levels}"
+    drop = found["first_drop"]
+    first = (
+        f"no layer drops by more than {threshold(DROP)}"
+        if drop is None
+        else f"the first layer to drop by more than {threshold(DROP)} is {layer(drop)}"
+        if drop
+        else f"the drop of more than {threshold(DROP)} begins at the embeddings"
+    )
+    depth = int(group.accuracy["layer"].max() - group.accuracy["layer"].min()) or 1
+    area = (
+        f"the area between the curves is {points(found['area'])} points times layers, "
+        f"{points(found['area'] / depth)} on average over the depth of the model"
+    )
+    return f"{best}; {first}; {area}.", "note"
+
+
+def _selectivity(group: Group, settings: Settings) -> tuple[str, str]:
+    """Whether a loss of accuracy is one of the property or one of the capacity to memorise words."""
+    control, selectivity = group.metric("control_accuracy"), group.metric("selectivity")
+    lost = group.accuracy[group.accuracy["verdict"] == "lower"]["layer"]
+    lost = [int(number) for number in lost if number in selectivity.index]
+    if not lost:
+        return "", ""
+    property_lost = [n for n in lost if selectivity.loc[n, "verdict"] == "lower"]
+    capacity_lost = [n for n in lost if n not in property_lost and control.loc[n, "verdict"] == "lower"]
+    open_ones = [n for n in lost if n not in property_lost + capacity_lost]
+    parts = []
+    if property_lost:
+        worst = selectivity.loc[property_lost].sort_values("difference").iloc[0]
+        at = f", most at {layer(int(worst['layer']))}" if len(property_lost) > 1 else ""
+        parts.append(
+            f"At {layers(property_lost)} selectivity falls with accuracy{at} {with_numbers(worst, settings)}: "
+            "the property itself is harder to read, not only the words."
+        )
+    if capacity_lost:
+        worst = control.loc[capacity_lost].sort_values("difference").iloc[0]
+        at = f"most at {layer(int(worst['layer']))} " if len(capacity_lost) > 1 else ""
+        parts.append(
+            f"At {layers(capacity_lost)} the control task loses as well, {at}{with_numbers(worst, settings)}, and "
+            "selectivity is not shown to fall: there the probe may have lost capacity to memorise words "
+            "rather than the property."
+        )
+    if open_ones:
+        parts.append(f"At {layers(open_ones)} neither the control task nor selectivity is shown to fall.")
+    return " ".join(parts), "lower" if property_lost else "note"

@@ -1,0 +1,123 @@
+"""How numbers, layers, tasks and verdicts are written, so that every page writes them alike."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+MINUS = "\u2212"
+ARROW = "\u2192"
+DASH = "\u2013"
+
+_TASKS = {
+    "upos": "Part of speech",
+    "xpos": "Part of speech (fine)",
+    "pos": "Part of speech",
+    "deprel": "Dependency relations",
+    "chunk": "Chunks",
+    "semtag": "Semantic tags",
+    "sem": "Semantic tags",
+    "ccg": "CCG supertags",
+    "ner": "Named entities",
+}
+
+VERDICTS = ("lower", "higher", "unchanged", "undecided")
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """A share as a number of percent: 0.8264 -> '82.6'; missing values as a dash."""
+    return _number(100 * share, decimals)
+
+
+def points(difference: float, decimals: int = 1) -> str:
+    """A difference of shares as signed percent points: -0.0312 -> '\u22123.1'."""
+    text = _number(100 * difference, decimals)
+    return f"+{text}" if 100 * difference > 0 and float(f"{100 * difference:.{decimals}f}") != 0 else text
+
+
+def size(difference: float, decimals: int = 1) -> str:
+    """How large a difference is, without its sign: -0.0312 -> '3.1 points'."""
+    text = _number(100 * abs(difference), decimals)
+    return f"{text} point" if text == "1" else f"{text} points"
+
+
+def threshold(share: float) -> str:
+    """A margin as a reader would say it: 0.005 -> '0.5 points', 0.01 -> '1 point'."""
+    value = f"{100 * share:g}"
+    return f"{value} point" if value == "1" else f"{value} points"
+
+
+def span(low: float, high: float, decimals: int = 1) -> str:
+    """An interval in points: '\u22123.9 to \u22122.3'."""
+    return f"{points(low, decimals)} to {points(high, decimals)}"
+
+
+def chance(name: str, value: float) -> str:
+    """A p- or q-value: 'q = 0.012', 'q < 0.001'."""
+    return f"{name} < 0.001" if value < 0.0005 else f"{name} = {value:.3f}"
+
+
+def bare_chance(value: float) -> str:
+    """A p- or q-value for a table's cell."""
+    if math.isnan(value):
+        return DASH
+    return "< 0.001" if value < 0.0005 else f"{value:.3f}"
+
+
+def count(number: float) -> str:
+    """A whole number with thin spaces between thousands."""
+    return f"{int(number):,}".replace(",", "\u202f")
+
+
+def layer(number: int) -> str:
+    """'the embeddings' or 'layer 6'."""
+    return "the embeddings" if number == 0 else f"layer {number}"
+
+
+def layers(numbers: Iterable[int]) -> str:
+    """Several layers, runs of three or more joined: 'the embeddings and layers 2 to 5 and 7'."""
+    numbers = sorted(set(numbers))
+    blocks = [number for number in numbers if number != 0]
+    parts = ["the embeddings"] if 0 in numbers else []
+    if len(blocks) == 1:
+        parts.append(layer(blocks[0]))
+    elif blocks:
+        parts.append("layers " + listing(_runs(blocks)))
+    return listing(parts)
+
+
+def listing(parts: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    parts = list(parts)
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def capital(text: str) -> str:
+    """The text with its first letter as a capital; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def task_title(task: str) -> str:
+    """A task's name for headings; an unknown task keeps its own."""
+    return _TASKS.get(task.lower(), task)
+
+
+def _runs(numbers: Sequence[int]) -> list[str]:
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return [
+        part
+        for run in found
+        for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(number) for number in run])
+    ]
+
+
+def _number(value: float, decimals: int) -> str:
+    if value is None or math.isnan(value):
+        return DASH
+    text = f"{value:.{decimals}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", MINUS)
