@@ -75,18 +75,22 @@ class TestElasticNet:
     def test_objective_is_cyanures_and_where_l2_counts_the_weights_too(self, l1, l2):
         x, y = problem()
         _, weights, bias = ours(x, y, l1, l2, tolerance=1e-5)
-        reference = pytest.importorskip("cyanure.estimators").Classifier(
-            loss="multiclass-logistic",
-            penalty="elasticnet",
-            lambda_1=l1,
-            lambda_2=2 * l2,
-            solver="qning-ista",
-            tol=1e-7,
-            max_iter=5000,
-            fit_intercept=True,
-            verbose=False,
-            n_threads=1,
-        ).fit(np.asfortranarray(x, dtype=np.float64), y)
+        reference = (
+            pytest.importorskip("cyanure.estimators")
+            .Classifier(
+                loss="multiclass-logistic",
+                penalty="elasticnet",
+                lambda_1=l1,
+                lambda_2=2 * l2,
+                solver="qning-ista",
+                tol=1e-7,
+                max_iter=5000,
+                fit_intercept=True,
+                verbose=False,
+                n_threads=1,
+            )
+            .fit(np.asfortranarray(x, dtype=np.float64), y)
+        )
         expected, expected_bias = reference.coef_, reference.intercept_.ravel()
         assert expected.shape == weights.shape
         assert objective(x, y, weights, bias, l1, l2) == pytest.approx(

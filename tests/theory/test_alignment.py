@@ -39,7 +39,9 @@ def vectors(found: Representations, layer: int) -> dict[tuple[int, int], np.ndar
 def test_the_pieces_of_a_word_put_together_are_the_word(family, encoder):
     for sentence, encoded in zip(SENTENCES, encoder.encode(SENTENCES), strict=True):
         pieces = encoder.tokenizer.convert_ids_to_tokens(list(encoded.ids))
-        words = ["".join(p for p, w in zip(pieces, encoded.word_of, strict=True) if w == n) for n in range(encoded.words)]
+        words = [
+            "".join(p for p, w in zip(pieces, encoded.word_of, strict=True) if w == n) for n in range(encoded.words)
+        ]
         expected = [word.lower() if family == "bert" else word for word in sentence.words]
         assert [word.replace(MARKS[family], "") for word in words] == expected
 
@@ -104,13 +106,18 @@ LONG = Sentence("long", tuple(" ".join(tiny.TEXT).split()), source="long.txt:3")
 class TestTruncation:
     @pytest.mark.parametrize("family", LIMITED, indirect=True)
     def test_the_longest_prefix_of_whole_words_is_kept(self, encoder):
-        (encoded,) = encoder.encode([LONG])
-        assert 0 < encoded.kept < encoded.words == len(LONG.words)
-        assert len(encoded.ids) <= encoder.limit
-        (alone,) = encoder.encode([Sentence("prefix", LONG.words[: encoded.kept])])
-        assert (alone.ids, alone.word_of, alone.kept) == (encoded.ids, encoded.word_of, alone.words)
-        tokens = encoder.tokenizer(list(LONG.words[: encoded.kept + 1]), is_split_into_words=True)["input_ids"]
-        assert len(tokens) > encoder.limit, "one more word would have fitted"
+        exact = 0
+        for start in range(20):
+            words = LONG.words[start:]
+            (encoded,) = encoder.encode([Sentence("long", words)])
+            assert 0 < encoded.kept < encoded.words == len(words)
+            assert len(encoded.ids) <= encoder.limit
+            (alone,) = encoder.encode([Sentence("prefix", words[: encoded.kept])])
+            assert (alone.ids, alone.word_of, alone.kept) == (encoded.ids, encoded.word_of, alone.words)
+            tokens = encoder.tokenizer(list(words[: encoded.kept + 1]), is_split_into_words=True)["input_ids"]
+            assert len(tokens) > encoder.limit, "one more word would have fitted"
+            exact += len(encoded.ids) == encoder.limit
+        assert exact, "no sentence fills the limit to the last token"
 
     @pytest.mark.parametrize("family", LIMITED, indirect=True)
     def test_kept_words_have_rows_and_the_others_are_counted(self, encoder, cache):
@@ -151,7 +158,13 @@ class TestTruncation:
             encoder.encode([Sentence("pair", LONG.words, ("the",))])
 
 
-NOTHING = {"bert": ("", "\u200b", "\u0000", "\u00ad", "\ufeff"), "roberta": ("",), "albert": ("",), "xlnet": ("",), "gpt2": ("",)}
+NOTHING = {
+    "bert": ("", "\u200b", "\u0000", "\u00ad", "\ufeff"),
+    "roberta": ("",),
+    "albert": ("",),
+    "xlnet": ("",),
+    "gpt2": ("",),
+}
 """Words of which the family's tokenizer makes no token."""
 
 
@@ -183,7 +196,9 @@ class TestVanishedWords:
             assert_close(found.layer(layer)[:2], found.layer(layer)[2:])
 
     def test_error_names_sentence_and_word(self, encoder, broken, whole, cache):
-        with pytest.raises(RepresentationError, match=r"v\.txt:8: the tokenizer of tiny \w+ makes no token of word 2, ''"):
+        with pytest.raises(
+            RepresentationError, match=r"v\.txt:8: the tokenizer of tiny \w+ makes no token of word 2, ''"
+        ):
             represent(encoder, [whole, broken], on_vanished="error", cache=cache)
         represent(encoder, [whole], on_vanished="error", cache=cache)
 

@@ -33,6 +33,11 @@ def inner(found: Fit) -> torch.Tensor:
     return found.weights[0, :-1]
 
 
+def radius(found: Fit, l2: float) -> float:
+    """How far, by strong convexity, the weights can be from the optimum: l2 |W - W*|^2 <= gap."""
+    return float((found.gap / l2).sqrt())
+
+
 def entropy(y: torch.Tensor) -> float:
     shares = torch.bincount(y[0]).double() / y.shape[1]
     return float(-(shares * shares.clamp(min=1e-300).log()).sum())
@@ -79,7 +84,7 @@ class TestLasso:
         x = rng.normal(size=(800, 40)).astype(np.float32)
         informative = [3, 17, 31]
         y = torch.from_numpy((2 * x[:, informative] + 0.3 * rng.gumbel(size=(800, 3))).argmax(1))[None]
-        weights = inner(fit(x, y, l1=1e-2, l2=1e-4))
+        weights = inner(fit(x, y, l1=3e-2, l2=1e-4))
         largest = weights.abs().amax(1)
         assert sorted(largest.topk(3).indices.tolist()) == informative
         others = np.setdiff1d(np.arange(40), informative)
@@ -92,7 +97,7 @@ class TestRidge:
     def test_a_duplicated_neuron_shares_its_weight(self, seed):
         x, y = problem(seed)
         doubled = np.concatenate([x, x[:, :1]], axis=1)
-        weights = inner(fit(doubled, y, l2=1e-2, tolerance=1e-5))
+        weights = inner(fit(doubled, y, l2=1e-2))
         torch.testing.assert_close(weights[0], weights[-1], rtol=0, atol=1e-4)
         assert weights[0].abs().max() > 1e-3
 
@@ -101,16 +106,18 @@ class TestRidge:
     def test_the_weights_of_a_neuron_sum_to_zero_over_classes(self, seed):
         """Adding a constant to all classes changes no prediction and costs penalty."""
         x, y = problem(seed)
-        weights = inner(fit(x, y, l2=1e-2, tolerance=1e-5))
-        assert weights.sum(1).abs().max() < 1e-3 * weights.abs().max()
+        found = fit(x, y, l2=1e-2, tolerance=1e-5)
+        assert inner(found).sum(1).norm() <= 3**0.5 * radius(found, 1e-2)
 
     @settings(max_examples=10)
     @given(seeds)
     def test_permuted_neurons_have_permuted_weights(self, seed):
         x, y = problem(seed)
         order = np.random.default_rng(seed).permutation(x.shape[1])
-        straight, permuted = (inner(fit(rows, y, l2=1e-2, tolerance=1e-6)) for rows in (x, np.ascontiguousarray(x[:, order])))
-        torch.testing.assert_close(permuted, straight[order], rtol=0, atol=5e-3 * float(straight.abs().max()))
+        straight, permuted = (fit(np.ascontiguousarray(rows), y, l2=1e-2, tolerance=1e-5) for rows in (x, x[:, order]))
+        distance = (inner(permuted) - inner(straight)[order]).norm()
+        assert distance <= radius(straight, 1e-2) + radius(permuted, 1e-2)
+        assert distance < 0.05 * inner(straight).norm()
 
     @settings(max_examples=10)
     @given(seeds, st.floats(1e-3, 1e3))
@@ -129,20 +136,21 @@ class TestCertificate:
     @given(
         seeds,
         st.sampled_from([(0.0, 1e-1), (0.0, 1e-3), (1e-2, 1e-2), (1e-3, 1e-4), (1e-2, 0.0), (5e-2, 0.0)]),
-        st.sampled_from([0.1, 1.0, 10.0]),
-        st.sampled_from([0.0, 3.0]),
+        st.sampled_from([0.0, 1.0, 3.0]),
     )
-    def test_the_gap_is_never_below_the_distance_to_the_best_known_point(self, seed, penalties, scale, shift):
+    def test_the_gap_is_never_below_the_distance_to_the_best_known_point(self, seed, penalties, shift):
+        """On rows of unit size, some of them far from the origin, as an analysis gives them to a solver."""
         l1, l2 = penalties
         x, y = problem(seed, rows=80, width=4)
-        x = scale * x + np.float32(shift)
+        x[:, :2] += np.float32(shift)
+        x *= np.float32(unit_scale(Features(x), "layer"))
         penalty = Penalty(torch.full((1, 1, 1), l1), torch.full((1, 1, 1), l2))
-        along = [fit(x, y, l1, l2, tolerance=0.0, max_passes=k) for k in (1, 2, 3, 5, 8, 13, 21, 60)]
+        along = [fit(x, y, l1, l2, tolerance=0.0, max_passes=k) for k in (1, 2, 3, 5, 8, 13, 60)]
         true = []
         for found in along:
             at = evaluate(Features(x), y, found.weights)
             true.append(float(at.loss + penalty.value(found.weights[:, :-1])))
-            assert float(duality_gap(at, found.weights, penalty)) == pytest.approx(found.gap.item(), abs=1e-6)
+            assert float(duality_gap(at, found.weights, penalty)) == pytest.approx(found.gap.item(), rel=1e-4, abs=1e-6)
         best = min(true)
         for value, found in zip(true, along, strict=True):
             assert value - best <= found.gap.item() + 1e-6

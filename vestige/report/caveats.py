@@ -29,7 +29,8 @@ def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
         ("lower, higher", f"q is at most {settings.alpha:g}; the size may still be small: read the interval."),
         (
             "unchanged",
-            f"shown to lie within \u00b1{margin} (two one-sided tests at {settings.alpha:g}); not merely 'no difference found'.",
+            f"shown to lie within \u00b1{margin} (two one-sided tests at {settings.alpha:g}); "
+            "more than 'no difference found'.",
         ),
         ("undecided", f"neither shown to differ nor shown to lie within \u00b1{margin}: more data would be needed."),
         ("selectivity", "accuracy minus accuracy on a control task, in which every word type has a random label."),
@@ -41,10 +42,10 @@ def _runs(groups: Sequence[Group]) -> list[str]:
     several = list(dict.fromkeys((group.model, group.runs) for group in groups if group.runs > 1))
     lines = []
     if single:
-        whose = f"{listing(single)}: {'one run' if len(single) == 1 else 'one run each'}"
         what = "this checkpoint" if len(single) == 1 else "these checkpoints"
         lines.append(
-            f"{whose}. One tuned run supports a finding about {what} only, not about fine-tuning on that task in general."
+            f"One tuned run supports findings about {what} ({listing(single)}) only, "
+            "not about fine-tuning on that task in general."
         )
     lines += [f"{model}: {runs} fine-tuning runs, averaged; intervals cover the runs too." for model, runs in several]
     return lines

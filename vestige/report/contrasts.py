@@ -12,7 +12,7 @@ import pandas as pd
 from vestige.compare.differences import Settings
 from vestige.report.findings import Finding
 from vestige.report.groups import Group, Titles
-from vestige.report.wording import ARROW, layer, layers, listing, percent, points, span
+from vestige.report.wording import layer, layers, listing, move, points, span
 
 _RANK = 0.5
 
@@ -57,9 +57,10 @@ def protocol_contrast(groups: Sequence[Group], titles: Titles, settings: Setting
     top = rows.loc[rows["gain"].idxmax()]
     places = listing([f"{titles.group(g)} at {layers(r['layer'])}" for g, r in shrunk])
     text = (
-        f"Effects shrink when the probe is trained to convergence: {places}. The most at {layer(int(top['layer']))} of "
-        f"{titles.group(group)}, from {points(top['difference'])} points ({span(top['low'], top['high'])}) under durrani to "
-        f"{points(top['difference_other'])} ({span(top['low_other'], top['high_other'])}) under converged: that part "
+        f"Effects shrink when the probe is trained to convergence: {places}. The most at "
+        f"{layer(int(top['layer']))} of {titles.group(group)}, from {points(top['difference'])} points "
+        f"({span(top['low'], top['high'])}) under durrani to {points(top['difference_other'])} "
+        f"({span(top['low_other'], top['high_other'])}) under converged: that part "
         "comes from an unfinished probe, not from the model's knowledge."
     )
     return Finding(lead, text, "note", _RANK)
@@ -85,8 +86,8 @@ def probe_contrast(groups: Sequence[Group], titles: Titles, settings: Settings) 
         f"The mlp still finds what the linear probe lost: {places}. At {layer(int(top['layer']))} of "
         f"{titles.group(group)} the linear probe changes by {points(top['difference'])} points "
         f"({span(top['low'], top['high'])}), the mlp by {points(top['difference_other'])} "
-        f"({span(top['low_other'], top['high_other'])}; {percent(top['base_other'])} {ARROW} "
-        f"{percent(top['tuned_other'])}): the information is there, in a form that is less linear."
+        f"({span(top['low_other'], top['high_other'])}; {move(top['base_other'], top['tuned_other'])}"
+        "): the information is there, in a form that is less linear."
     )
     return Finding(lead, text, "note", _RANK)
 

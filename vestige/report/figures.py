@@ -10,6 +10,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from vestige.report.wording import points
+
 BASE, TUNED, QUIET = "#4f7296", "#dd7a1e", "#8b939c"
 FURTHER = ("#4f7296", "#dd7a1e", "#2a9d8f", "#a05195", "#7a7a2a", "#c2507a")
 """Where several models share a chart."""
@@ -35,7 +37,7 @@ def curve_chart(
     colours = [*(FURTHER[i % len(FURTHER)] for i in range(len(models))), *[QUIET] * len(shown)]
     dashes = [*[DASHES["model"]] * len(models), *(DASHES.get(name, DASHES["random twin"]) for name in shown)]
     order = [*models, *shown]
-    legend = alt.Legend(orient="top", title=None, columns=3, symbolType="stroke", labelLimit=150)
+    legend = _legend(5, symbolType="stroke", symbolSize=180, symbolOpacity=1)
     colour = alt.Color("series:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=order, range=dashes), legend=legend)
     frame = _in_points(pd.concat([curves, *(f.assign(series=name) for name, f in shown.items())], ignore_index=True))
@@ -58,21 +60,20 @@ def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
     frame = rows[["layer", "difference", "low", "high", "q", "verdict"]].copy()
     frame[["difference", "low", "high"]] *= 100
     names = list(VERDICT_COLOURS)
-    legend = alt.Legend(orient="top", title=None, columns=4, labelLimit=90)
-    colour = alt.Color(
-        "verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_COLOURS.values())), legend=legend
-    )
+    legend = _legend(4)
+    colour = alt.Color("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_COLOURS.values())), legend=legend)
     shape = alt.Shape("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_SHAPES.values())), legend=legend)
-    band = alt.Chart(pd.DataFrame({"from": [-100 * margin], "to": [100 * margin]})).mark_rect(
-        color=QUIET, opacity=0.18
-    )
+    band = alt.Chart(pd.DataFrame({"from": [-100 * margin], "to": [100 * margin]})).mark_rect(color=QUIET, opacity=0.18)
     zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(color=QUIET, strokeWidth=1)
     base = alt.Chart(frame).encode(x=_layer_axis(frame), color=colour)
     title = "change (points)"
+    lowest, highest = min(frame["low"].min(), -100 * margin), max(frame["high"].max(), 100 * margin)
+    room = 0.06 * (highest - lowest)
+    scale = alt.Scale(domain=[lowest - room, highest + room], nice=False)
     tip = [_tip("layer:Q", "layer", "d"), _tip("verdict:N", "verdict"), _tip("difference:Q", "change", "+.2f")]
     tip += [_tip("low:Q", "from", "+.2f"), _tip("high:Q", "to", "+.2f"), _tip("q:Q", "q", ".4f")]
-    whiskers = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
-    marks = base.mark_point(filled=True, size=85, opacity=1).encode(
+    whiskers = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=title, scale=scale), y2="high:Q")
+    marks = base.mark_point(filled=True, size=120, opacity=1).encode(
         y=alt.Y("difference:Q", title=title), shape=shape, tooltip=tip
     )
     shading = band.encode(y=alt.Y("from:Q", title=title), y2="to:Q")
@@ -82,6 +83,7 @@ def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
 def heat_map(rows: pd.DataFrame, description: str) -> Spec:
     """Change in points: rows of the study (column `row`) by layer. Changes that are found stand out in bold."""
     frame = rows[["row", "layer", "difference", "verdict"]].copy()
+    frame["text"] = [points(value) for value in frame["difference"]]
     frame["difference"] *= 100
     frame["found"] = frame["verdict"].isin(["lower", "higher"])
     reach = max(1.0, float(frame["difference"].abs().max()))
@@ -95,10 +97,12 @@ def heat_map(rows: pd.DataFrame, description: str) -> Spec:
     )
     base = alt.Chart(frame).encode(x=x, y=y)
     tip = [_tip("row:N", "what"), _tip("layer:O", "layer"), _tip("difference:Q", "change", "+.2f")]
-    cells = base.mark_rect(stroke="white", strokeWidth=2).encode(color=colour, tooltip=[*tip, _tip("verdict:N", "verdict")])
+    cells = base.mark_rect(stroke="white", strokeWidth=2).encode(
+        color=colour, tooltip=[*tip, _tip("verdict:N", "verdict")]
+    )
     dark = f"abs(datum.difference) > {0.62 * reach}"
     text = base.encode(
-        text=alt.Text("difference:Q", format="+.1f"),
+        text=alt.Text("text:N"),
         color=alt.condition(dark, alt.value("white"), alt.value("#30363d")),
     )
     found = text.transform_filter("datum.found").mark_text(fontSize=12, fontWeight="bold")
@@ -117,9 +121,9 @@ def label_chart(table: pd.DataFrame, names: Sequence[str], description: str) -> 
     colour = alt.Color(
         "series:N",
         scale=alt.Scale(domain=list(names), range=[BASE, TUNED]),
-        legend=alt.Legend(orient="top", title=None, labelLimit=150),
+        legend=_legend(2),
     )
-    x = alt.X("f1:Q", title="F1 (%)", scale=alt.Scale(zero=False, nice=True))
+    x = alt.X("f1:Q", title="F1 (%)", scale=alt.Scale(zero=False, nice=False, padding=12))
     way = alt.Chart(frame).mark_rule(strokeWidth=3, opacity=0.45, color=QUIET)
     way = way.encode(y=y, x=alt.X("base:Q", title="F1 (%)"), x2="tuned:Q")
     tip = [_tip("label:N", "label (n)"), _tip("series:N", "model"), _tip("f1:Q", "F1", ".1f")]
@@ -131,7 +135,11 @@ def label_chart(table: pd.DataFrame, names: Sequence[str], description: str) -> 
 def training_chart(curve: pd.DataFrame, title: str, description: str) -> Spec:
     """One measure of the fine-tuning by epoch; columns epoch, value, run."""
     runs = list(dict.fromkeys(curve["run"]))
-    x = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1, format="d", grid=False))
+    x = alt.X(
+        "epoch:Q",
+        title="epoch",
+        axis=alt.Axis(values=sorted(set(curve["epoch"])), format="d", grid=False, labelOverlap=True),
+    )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True))
     tip = [_tip("run:N", "run"), _tip("epoch:Q", "epoch", "d"), _tip("value:Q", title, ".3f")]
     base = alt.Chart(curve).encode(x=x, y=y, detail="run:N", tooltip=tip)
@@ -140,9 +148,7 @@ def training_chart(curve: pd.DataFrame, title: str, description: str) -> Spec:
     return _finish(alt.layer(line, dots), 200, description)
 
 
-def _fitting(
-    curves: pd.DataFrame, references: Mapping[str, pd.DataFrame]
-) -> tuple[dict[str, pd.DataFrame], list[str]]:
+def _fitting(curves: pd.DataFrame, references: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """References that can share the axis without pressing the curves flat, and the names of the rest."""
     values = pd.concat([curves["value"], curves["low"].dropna(), curves["high"].dropna()])
     low, high = float(values.min()), float(values.max())
@@ -171,6 +177,12 @@ def _layer_axis(frame: pd.DataFrame) -> alt.X:
         scale=alt.Scale(domain=[0, last], nice=False, padding=14),
         axis=alt.Axis(values=list(range(last + 1)), format="d", grid=False, labelOverlap=True),
     )
+
+
+def _legend(columns: int, **look: Any) -> alt.Legend:
+    """A legend above the chart that breaks its line where the chart is narrow."""
+    narrow = alt.ExprRef(f"width < 400 ? 2 : {columns}")
+    return alt.Legend(orient="top", title=None, columns=narrow, labelLimit=140, columnPadding=14, **look)
 
 
 def _tip(field: str, title: str, form: str | None = None) -> alt.Tooltip:

@@ -12,12 +12,14 @@ import pandas as pd
 from vestige.compare.differences import Settings, summarise
 from vestige.report.groups import Group, Titles, primary
 from vestige.report.wording import (
-    ARROW,
+    GLUE,
+    VERDICTS,
     capital,
     chance,
     layer,
     layers,
     listing,
+    move,
     percent,
     points,
     size,
@@ -75,21 +77,23 @@ def headlines(groups: Sequence[Group], across: Sequence[Finding], titles: Titles
 
 def overview(groups: Sequence[Group]) -> str:
     """How many layers of how many tasks went which way: one sentence over everything."""
-    verdicts = pd.concat([group.accuracy["verdict"] for group in primary(groups)])
-    total = len(verdicts)
-    tasks = len({(group.corpus, group.task) for group in groups})
-    models = len({group.model for group in groups})
-    said = {"lower": "lower", "higher": "higher", "unchanged": "unchanged", "undecided": "undecided"}
-    parts = [f"{(verdicts == name).sum()} {word}" for name, word in said.items() if (verdicts == name).any()]
-    over = [f"{tasks} task{'s' * (tasks > 1)}"] + ([f"{models} tuned models"] if models > 1 else [])
-    return f"Of {total} layer-wise comparisons ({' and '.join(over)}), {listing(parts)}."
+    chosen = primary(groups)
+    verdicts = pd.concat([group.accuracy["verdict"] for group in chosen])
+    depth = max(len(group.accuracy) for group in chosen)
+    tasks = len({(group.corpus, group.task) for group in chosen})
+    models = len({group.model for group in chosen})
+    sizes = [(models, "tuned model"), (tasks, "task"), (depth, "layer")]
+    over = listing([f"{n} {word}{'s' * (n > 1)}" for n, word in sizes if n > 1]) or "1 layer"
+    counts = [(name, int((verdicts == name).sum())) for name in VERDICTS]
+    parts = [f"{name} in {number}" for name, number in counts if number]
+    return f"Probe accuracy after fine-tuning, over {over}: {listing(parts)} of {len(verdicts)} comparisons."
 
 
 def with_numbers(row: pd.Series, settings: Settings, q: bool = True) -> str:
     """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'."""
-    level = f"{100 * settings.confidence:g} % interval {span(row['low'], row['high'])}"
+    level = f"{100 * settings.confidence:g}{GLUE}% interval {span(row['low'], row['high'])}"
     sure = f", {chance('q', row['q'])}" if q else ""
-    return f"({percent(row['base'])} {ARROW} {percent(row['tuned'])}, {level}{sure})"
+    return f"({move(row['base'], row['tuned'])}, {level}{sure})"
 
 
 def _changes(group: Group, settings: Settings) -> tuple[str, str]:
@@ -109,8 +113,8 @@ def _one_direction(side: pd.DataFrame, verdict: str, group: Group, settings: Set
     one, several = ("loses", "lose") if verdict == "lower" else ("gains", "gain")
     top = side.loc[side["difference"].abs().idxmax()]
     where = int(top["layer"])
-    who = f"{capital(layer(where))} of {group.model}"
-    text = f"{who} {several if where == 0 else one} {size(top['difference'])} of probe accuracy {with_numbers(top, settings)}"
+    subject = f"{capital(layer(where))} of {group.model} {several if where == 0 else one}"
+    text = f"{subject} {size(top['difference'])} of probe accuracy {with_numbers(top, settings)}"
     rest = side.drop(index=where)
     if len(rest):
         sizes = rest["difference"].abs()
@@ -156,7 +160,7 @@ def _steady(group: Group, settings: Settings) -> tuple[str, str]:
 def _shape(group: Group) -> tuple[str, str]:
     found = summarise(group.accuracy, DROP)
     before, after = found["best_layer_base"], found["best_layer_tuned"]
-    levels = f"({percent(found['best_base'])} {ARROW} {percent(found['best_tuned'])})"
+    levels = f"({move(found['best_base'], found['best_tuned'])})"
     if before == after:
         best = f"{capital(layer(before))} {'stay' if before == 0 else 'stays'} the best layer {levels}"
     else:
@@ -171,8 +175,8 @@ def _shape(group: Group) -> tuple[str, str]:
     )
     depth = int(group.accuracy["layer"].max() - group.accuracy["layer"].min()) or 1
     area = (
-        f"the area between the curves is {points(found['area'])} points times layers, "
-        f"{points(found['area'] / depth)} on average over the depth of the model"
+        f"averaged over the depth of the model the change is {points(found['area'] / depth)} points "
+        f"(area between the curves: {points(found['area'])} points \u00d7 layers)"
     )
     return f"{best}; {first}; {area}.", "note"
 
@@ -193,13 +197,13 @@ def _selectivity(group: Group, settings: Settings) -> tuple[str, str]:
         at = f", most at {layer(int(worst['layer']))}" if len(property_lost) > 1 else ""
         parts.append(
             f"At {layers(property_lost)} selectivity falls with accuracy{at} {with_numbers(worst, settings)}: "
-            "the property itself is harder to read, not only the words."
+            "more is lost than the probe's capacity to memorise words."
         )
     if capacity_lost:
         worst = control.loc[capacity_lost].sort_values("difference").iloc[0]
-        at = f"most at {layer(int(worst['layer']))} " if len(capacity_lost) > 1 else ""
+        at = f", most at {layer(int(worst['layer']))}" if len(capacity_lost) > 1 else ""
         parts.append(
-            f"At {layers(capacity_lost)} the control task loses as well, {at}{with_numbers(worst, settings)}, and "
+            f"At {layers(capacity_lost)} the control task loses as well{at} {with_numbers(worst, settings)}, and "
             "selectivity is not shown to fall: there the probe may have lost capacity to memorise words "
             "rather than the property."
         )

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 MINUS = "\u2212"
 ARROW = "\u2192"
 DASH = "\u2013"
+GLUE = "\u00a0"
+"""A space at which no line breaks."""
 
 _TASKS = {
     "upos": "Part of speech",
@@ -50,9 +52,15 @@ def span(low: float, high: float, decimals: int = 1) -> str:
     return f"{points(low, decimals)} to {points(high, decimals)}"
 
 
+def move(before: float, after: float) -> str:
+    """Two levels in percent: '82.6 \u2192 79.5'."""
+    return GLUE.join([percent(before), ARROW, percent(after)])
+
+
 def chance(name: str, value: float) -> str:
     """A p- or q-value: 'q = 0.012', 'q < 0.001'."""
-    return f"{name} < 0.001" if value < 0.0005 else f"{name} = {value:.3f}"
+    sign, number = ("<", "0.001") if value < 0.0005 else ("=", f"{value:.3f}")
+    return GLUE.join([name, sign, number])
 
 
 def bare_chance(value: float) -> str:

@@ -15,6 +15,10 @@ from torch import Tensor
 from vestige.solvers.problem import Features
 
 
+MIN_STEPS = 32
+"""Steps an epoch has at least: on few rows, batches are smaller."""
+
+
 @dataclass(frozen=True)
 class MlpRecipe:
     """Shape and training of the hidden-layer probe."""
@@ -62,12 +66,13 @@ def solve_mlp(
     best = [p.clone() for p in parameters]
     best_accuracy = torch.full((len(layers) * len(seeds),), -1.0)
     rows = labels.shape[1]
+    batch_rows = min(recipe.batch, max(1, rows // MIN_STEPS))
     order = np.random.default_rng([seeds[0], rows])
     stale = epoch = 0
     while epoch < recipe.max_epochs and stale < recipe.patience:
         shuffled = order.permutation(rows)
-        for start in range(0, rows, recipe.batch):
-            which = np.sort(shuffled[start : start + recipe.batch])
+        for start in range(0, rows, batch_rows):
+            which = np.sort(shuffled[start : start + batch_rows])
             batch = torch.stack([features.rows(which) for features in layers])
             gradients = _gradients(parameters, batch.repeat_interleave(len(seeds), 0), labels[:, which])
             for parameter, gradient in zip(parameters, gradients, strict=True):

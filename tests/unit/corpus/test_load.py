@@ -60,7 +60,7 @@ def test_a_folder_without_corpus_files_is_reported(folder):
 
 
 def test_a_path_that_is_not_there_is_reported_with_the_built_in_names(folder):
-    with pytest.raises(CorpusError, match="no such file or folder, nor a built-in corpus .*treebank"):
+    with pytest.raises(CorpusError, match=r"no such file or folder, nor a built-in corpus .*treebank"):
         load_corpus(folder / "absent")
 
 
@@ -72,7 +72,7 @@ def test_an_unknown_format_is_answered_with_the_nearest_name():
 
 def test_a_format_that_cannot_be_told_is_asked_for(folder):
     put(folder, a__txt="He PRP B-NP\n")
-    with pytest.raises(CorpusError, match="cannot tell the format of .*a.txt") as raised:
+    with pytest.raises(CorpusError, match=r"cannot tell the format of .*a\.txt") as raised:
         load_corpus({"train": folder / "a.txt"})
     assert "conll2000" in raised.value.fix
 

@@ -35,7 +35,9 @@ def test_ewt_test_words_of_types_unseen_in_dev_are_those_counted_elsewhere(ewt):
 
 
 def test_conll2000_has_its_sentences_and_22_chunk_tags(data):
-    corpus = load_corpus({split: data / "conll2000" / f"{split}.txt" for split in ("train", "test")}, format="conll2000")
+    corpus = load_corpus(
+        {split: data / "conll2000" / f"{split}.txt" for split in ("train", "test")}, format="conll2000"
+    )
     assert sizes(corpus) == {"train": 8936, "test": 2012}
     assert len(corpus.task("chunk").label_counts) == 22
 

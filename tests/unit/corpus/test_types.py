@@ -116,12 +116,16 @@ class TestCorpusAndTask:
         assert task.label_counts == {"A": 4, "B": 4}
 
     def test_labels_of_sentences_are_counted_whole(self):
-        items = tuple(Sentence(str(i), ("a",), annotations={"mood": mood}) for i, mood in enumerate(("good", "bad", "good")))
+        items = tuple(
+            Sentence(str(i), ("a",), annotations={"mood": mood}) for i, mood in enumerate(("good", "bad", "good"))
+        )
         assert Corpus("toy", {"train": items}, {"mood": "sentence"}).task("mood").label_counts == {"good": 2, "bad": 1}
 
     def test_the_task_digest_sees_labels_and_not_words(self):
         def digest(words: str, tags: str) -> str:
-            return Corpus("toy", {"train": (sentence("x", words, tags),)}, {"tag": "token"}).task("tag").digest(["train"])
+            return (
+                Corpus("toy", {"train": (sentence("x", words, tags),)}, {"tag": "token"}).task("tag").digest(["train"])
+            )
 
         assert digest("a b", "A B") == digest("c d", "A B") != digest("a b", "A C")
 

@@ -142,7 +142,9 @@ class TestWeightsAreThoseOfTheFile:
 
     def test_a_tensor_drawn_anew_while_loading_is_noticed(self, folder, monkeypatch):
         self.altered(monkeypatch, lambda model: model.encoder.layer[1].attention.self.query.weight.normal_())
-        with pytest.raises(ModelError, match=r"encoder\.layer\.1\.attention\.self\.query\.weight was loaded with other"):
+        with pytest.raises(
+            ModelError, match=r"encoder\.layer\.1\.attention\.self\.query\.weight was loaded with other"
+        ):
             load_model(folder)
 
     def test_one_changed_bit_is_noticed(self, folder, monkeypatch):

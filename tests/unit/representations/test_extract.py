@@ -152,7 +152,7 @@ class TestWhatIsRefused:
 
     def test_nan_weights_are_reported_with_model_layer_and_sentence_and_leave_nothing(self, cache):
         spoilt = broken(lambda norm: norm.weight[0].fill_(float("nan")))
-        with pytest.raises(RepresentationError, match="spoilt, layer 2: NaN or infinite activations.*text:"):
+        with pytest.raises(RepresentationError, match=r"spoilt, layer 2: NaN or infinite activations.*text:"):
             represent(spoilt, SENTENCES, ("last", "cls"), cache=cache)
         assert not readable(cache)
         assert not list(cache.rglob("*.npy"))
@@ -172,7 +172,7 @@ class TestBadDisks:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(os, "posix_fallocate", full)
-        with pytest.raises(StorageError, match="the disk that holds .* is full") as raised:
+        with pytest.raises(StorageError, match=r"the disk that holds .* is full") as raised:
             represent(encoder, SENTENCES, ("last", "mean"), cache=cache)
         assert "VESTIGE_CACHE" in raised.value.fix
         assert not list(cache.rglob("*.npy"))
@@ -189,7 +189,7 @@ class TestBadDisks:
     @pytest.mark.parametrize("mode", [0o555, 0o000], ids=["read-only", "closed"])
     def test_a_folder_that_may_not_be_written_is_a_storage_error(self, encoder, mode):
         encoder.fingerprint, encoder.widths  # noqa: B018 (before the rights of this process are given up)
-        with tempfile.TemporaryDirectory(dir="/tmp") as place:  # noqa: S108 (others may enter it)
+        with tempfile.TemporaryDirectory(dir="/tmp") as place:  # others may enter it
             Path(place).chmod(0o755)
             cache = Path(place) / "cache"
             cache.mkdir(mode=0o755)
@@ -198,7 +198,7 @@ class TestBadDisks:
             if root:
                 os.seteuid(65534)
             try:
-                with pytest.raises(StorageError, match="cannot write into .*Permission denied") as raised:
+                with pytest.raises(StorageError, match=r"cannot write into .*Permission denied") as raised:
                     represent(encoder, SENTENCES, cache=cache)
             finally:
                 if root:

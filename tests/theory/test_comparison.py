@@ -1,0 +1,170 @@
+"""METHODS 16, item 14: what must hold of any comparison, whatever the models."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from vestige.compare.differences import Settings, compare_items, control_false_discoveries, summarise
+from vestige.compare.pairing import pair
+from vestige.compare.statistics import bootstrap, interval
+from vestige.errors import AnalysisError
+
+QUICK = Settings(resamples=499)
+
+
+def items(correct: np.ndarray, lengths: np.ndarray, seeds: int = 1, subset: str = "task") -> pd.DataFrame:
+    """An item table from correctness (layers, words)."""
+    sentence = np.repeat([f"s{i}" for i in range(len(lengths))], lengths)
+    word = np.concatenate([np.arange(n) for n in lengths])
+    parts = [
+        pd.DataFrame(
+            {"sentence": sentence, "word": word, "subset": subset, "layer": layer, "probe_seed": seed, "correct": row}
+        )
+        for layer, row in enumerate(correct)
+        for seed in range(seeds)
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def simulate(rng, layers=3, sentences=60, shift=0.0):
+    """Two probes of one model: alike but for noise that is shared inside sentences."""
+    lengths = rng.integers(3, 20, size=sentences)
+    words = lengths.sum()
+    ease = np.repeat(rng.normal(1.0, 1.0, size=sentences), lengths)
+    draw = (
+        rng.normal(size=(2, layers, words))
+        + rng.normal(size=(2, layers, sentences))[:, :, np.repeat(np.arange(sentences), lengths)]
+    )
+    return lengths, draw[0] + ease > 0, draw[1] + ease + shift > 0
+
+
+def test_a_model_against_itself_shows_no_difference():
+    rng = np.random.default_rng(0)
+    lengths, base, _ = simulate(rng)
+    table = control_false_discoveries(compare_items(items(base, lengths), [items(base, lengths)], QUICK))
+    assert (table["difference"] == 0).all() and (table["p"] == 1).all()
+    assert (table["verdict"] == "unchanged").all()
+
+
+def test_point_estimate_is_the_difference_of_accuracies_and_lies_in_its_interval():
+    rng = np.random.default_rng(1)
+    lengths, base, tuned = simulate(rng, shift=-0.4)
+    table = compare_items(items(base, lengths), [items(tuned, lengths)], QUICK)
+    np.testing.assert_allclose(table["base"], base.mean(1))
+    np.testing.assert_allclose(table["tuned"], tuned.mean(1))
+    np.testing.assert_allclose(table["difference"], tuned.mean(1) - base.mean(1))
+    assert ((table["low"] <= table["difference"]) & (table["difference"] <= table["high"])).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_swapping_base_and_tuned_flips_every_sign(seed):
+    rng = np.random.default_rng(seed)
+    lengths, base, tuned = simulate(rng, sentences=20)
+    there = compare_items(items(base, lengths), [items(tuned, lengths)], Settings(resamples=199))
+    back = compare_items(items(tuned, lengths), [items(base, lengths)], Settings(resamples=199))
+    np.testing.assert_allclose(there["difference"], -back["difference"], atol=1e-12)
+    np.testing.assert_allclose(there["low"], -back["high"], atol=1e-12)
+    np.testing.assert_allclose(there["p"], back["p"])
+
+
+def test_order_of_items_plays_no_role():
+    rng = np.random.default_rng(2)
+    lengths, base, tuned = simulate(rng)
+    left, right = items(base, lengths), items(tuned, lengths)
+    mixed = right.sample(frac=1.0, random_state=0)
+    pd.testing.assert_frame_equal(compare_items(left, [right], QUICK), compare_items(left, [mixed], QUICK))
+
+
+def test_items_only_one_side_has_are_left_out_and_counted():
+    rng = np.random.default_rng(3)
+    lengths, base, tuned = simulate(rng)
+    fewer = items(tuned, lengths)
+    fewer = fewer[~((fewer["sentence"] == "s0") & (fewer["word"] == lengths[0] - 1))]
+    paired = pair(items(base, lengths), [fewer])
+    assert paired.dropped == 1 and paired.words.sum() == lengths.sum() - 1
+
+
+def test_nothing_in_common_is_an_error():
+    rng = np.random.default_rng(4)
+    lengths, base, _ = simulate(rng)
+    other = items(base, lengths).assign(sentence=lambda f: "x" + f["sentence"])
+    with pytest.raises(AnalysisError, match="different sentences"):
+        pair(items(base, lengths), [other])
+
+
+def test_null_p_values_are_uniform_and_false_discoveries_rare():
+    """A/A: two probes of one model, labels swapped at random by sentence, two hundred times."""
+    p_values, discoveries = [], 0
+    for trial in range(200):
+        rng = np.random.default_rng(1000 + trial)
+        lengths, one, other = simulate(rng, layers=4)
+        swap = np.repeat(rng.integers(0, 2, size=len(lengths)).astype(bool), lengths)
+        base, tuned = np.where(swap, other, one), np.where(swap, one, other)
+        table = compare_items(items(base, lengths), [items(tuned, lengths)], Settings(resamples=499, seed=trial))
+        table = control_false_discoveries(table)
+        p_values.append(table["p"].iloc[0])
+        discoveries += bool((table["q"] <= 0.05).any())
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    assert discoveries <= stats.binom.ppf(0.99, 200, 0.05)
+
+
+def test_a_real_loss_is_found_and_named():
+    rng = np.random.default_rng(5)
+    lengths, base, tuned = simulate(rng, sentences=300, shift=-1.0)
+    table = control_false_discoveries(compare_items(items(base, lengths), [items(tuned, lengths)], QUICK))
+    assert (table["verdict"] == "lower").all()
+
+
+def test_multi_bootstrap_with_one_run_is_the_ordinary_bootstrap():
+    rng = np.random.default_rng(6)
+    differences, words = rng.normal(size=(1, 50, 2)), rng.integers(1, 9, 50).astype(float)
+    copies = np.concatenate([differences] * 3)
+    one = interval(bootstrap(differences, words, 2000, 0), 0.95)
+    three = interval(bootstrap(copies, words, 2000, 0), 0.95)
+    np.testing.assert_allclose(one, three, rtol=0.1)
+
+
+def test_runs_that_differ_widen_the_interval():
+    rng = np.random.default_rng(7)
+    differences, words = rng.normal(size=(1, 200, 1)), np.full(200, 5.0)
+    runs = np.concatenate([differences + shift for shift in (-2.0, 0.0, 2.0)])
+    narrow = np.ptp(interval(bootstrap(differences, words, 2000, 0), 0.95), axis=0)
+    wide = np.ptp(interval(bootstrap(runs, words, 2000, 0), 0.95), axis=0)
+    assert wide > 3 * narrow
+
+
+def test_variance_is_split_into_seeds_runs_and_items():
+    rng = np.random.default_rng(8)
+    lengths, base, tuned = simulate(rng)
+    left = items(base, lengths, seeds=3)
+    rights = [items(tuned, lengths, seeds=3), items(np.roll(tuned, 1, axis=1), lengths, seeds=3)]
+    table = compare_items(left, rights, QUICK)
+    assert (table["sd_probe_seed"] == 0).all(), "identical seeds have no spread"
+    assert (table["sd_items"] > 0).all() and table["sd_tuning_run"].notna().all()
+    assert (table["runs"] == 2).all() and (table["seeds"] == 3).all()
+
+
+def test_selectivity_is_accuracy_minus_control_accuracy():
+    rng = np.random.default_rng(10)
+    lengths, base, tuned = simulate(rng)
+    left = pd.concat([items(base, lengths), items(~base, lengths, subset="control")])
+    right = pd.concat([items(tuned, lengths), items(~tuned, lengths, subset="control")])
+    table = compare_items(left, [right], QUICK).set_index(["metric", "layer"])
+    for layer in range(3):
+        expected = table.loc[("accuracy", layer), "base"] - table.loc[("control_accuracy", layer), "base"]
+        assert table.loc[("selectivity", layer), "base"] == pytest.approx(expected)
+
+
+def test_summary_names_best_layers_first_drop_and_area():
+    table = pd.DataFrame(
+        {"metric": "accuracy", "layer": [0, 1, 2, 3], "base": [0.5, 0.9, 0.8, 0.7], "tuned": [0.5, 0.895, 0.81, 0.6]}
+    )
+    table["difference"] = table["tuned"] - table["base"]
+    found = summarise(table)
+    assert (found["best_layer_base"], found["best_layer_tuned"], found["first_drop"]) == (1, 1, 3)
+    assert found["area"] == pytest.approx((0 - 0.005) / 2 + (-0.005 + 0.01) / 2 + (0.01 - 0.1) / 2)
+    assert found["largest_change_layer"] == 3

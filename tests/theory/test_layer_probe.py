@@ -1,0 +1,174 @@
+"""What must hold of layer-wise probes, on vectors whose content is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from scipy import stats
+
+from vestige.analyses.layer_probe import LayerProbe
+from vestige.compare.differences import Settings, compare_items, control_false_discoveries
+from vestige.corpus.control import control_task
+from vestige.corpus.types import Corpus
+from vestige.errors import AnalysisError
+
+
+def table(outcome, metric):
+    """Mean over seeds by layer."""
+    frame = pd.DataFrame(outcome.rows)
+    return frame[frame["metric"] == metric].groupby("layer")["value"].mean()
+
+
+@pytest.fixture(scope="module")
+def made():
+    return synthetic.corpus(np.random.default_rng(0), sizes=(("train", 900), ("dev", 60), ("test", 90)))
+
+
+@pytest.fixture(scope="module")
+def inputs(made, tmp_path_factory):
+    return synthetic.represent(tmp_path_factory.mktemp("reps"), made, synthetic.label_vector)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"protocol": "durrani"}, {"probe": "mlp"}], ids=["converged", "durrani", "mlp"]
+)
+def test_accuracy_follows_how_clearly_a_layer_shows_the_label(inputs, settings):
+    accuracy = table(LayerProbe(**settings).run(inputs), "accuracy")
+    assert accuracy[0] > accuracy[1] > accuracy[2] > 0.25
+    assert accuracy[0] > (0.5 if "protocol" in settings else 0.95)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0, 1.7])
+def test_rescaling_a_layer_does_not_change_a_converged_probe(made, inputs, tmp_path, factor):
+    scaled = synthetic.represent(tmp_path, made, synthetic.label_vector, scale=factor)
+    before, after = (table(LayerProbe(control=False).run(i), "accuracy") for i in (inputs, scaled))
+    assert np.abs(before - after).max() < 0.001
+
+
+def test_rescaling_changes_the_papers_protocol_so_the_two_are_told_apart(made, inputs, tmp_path):
+    scaled = synthetic.represent(tmp_path, made, synthetic.label_vector, scale=4.0)
+    probe = LayerProbe(protocol="durrani", control=False)
+    before, after = (table(probe.run(i), "accuracy") for i in (inputs, scaled))
+    assert np.abs(before - after).max() > 0.01
+
+
+def test_converged_probes_certify_their_distance_from_the_optimum(inputs):
+    gaps = table(LayerProbe(tolerance=1e-3, control=False).run(inputs), "optimality_gap")
+    assert (gaps <= 1e-3).all() and (gaps > -1e-5).all()
+
+
+def test_selectivity_of_a_control_task_is_about_zero(made, tmp_path):
+    """METHODS 16.4: where gold labels are themselves a control task, nothing sets the two apart."""
+    gold = control_task(made.task("tag"), seed=99)
+    splits = {
+        split: tuple(replace(s, annotations={"tag": s.annotations[gold.name]}) for s in sentences)
+        for split, sentences in gold.corpus.splits.items()
+    }
+    made = Corpus("control", splits, {"tag": "token"})
+    one_hot = {f"w{i}": np.eye(64)[i] * 50 for i in range(60)}
+    inputs = synthetic.represent(tmp_path, made, lambda s, w, layer: one_hot[s.words[w]], widths=(64,))
+    outcome = LayerProbe(seeds=5).run(inputs)
+    assert abs(table(outcome, "selectivity")[0]) < 0.05
+
+
+def test_vectors_that_are_word_types_learn_the_control_task_of_all_seen_types(made, tmp_path):
+    """METHODS 16.4: one-hot types give control accuracy = share of seen types, plus chance on the rest."""
+    one_hot = {f"w{i}": np.eye(64)[i] * 50 for i in range(60)}
+    inputs = synthetic.represent(tmp_path, made, lambda s, w, layer: one_hot[s.words[w]], widths=(64,))
+    outcome = LayerProbe(l2=1e-5).run(inputs)
+    unseen = next(row["value"] for row in outcome.rows if row["metric"] == "unseen_type_share")
+    accuracy = table(outcome, "control_accuracy")[0]
+    assert 1 - unseen - 0.02 <= accuracy <= 1
+
+
+def test_same_seed_same_numbers(inputs):
+    one, two = (LayerProbe(protocol="durrani").run(inputs) for _ in range(2))
+    assert one.rows == two.rows
+    for name in one.items:
+        np.testing.assert_array_equal(one.items[name], two.items[name])
+
+
+def test_items_add_up_to_the_accuracies(inputs):
+    outcome = LayerProbe().run(inputs)
+    items = pd.DataFrame(outcome.items)
+    by_layer = items[items["subset"] == "task"].groupby("layer")["correct"].mean()
+    np.testing.assert_allclose(by_layer, table(outcome, "accuracy"))
+    assert (items["log_probability"].dropna() <= 0).all()
+
+
+def test_labels_that_train_lacks_are_wrong_and_counted(made, tmp_path):
+    changed = replace(made["test"][0], annotations={"tag": ("NEW",) * len(made["test"][0].words)})
+    splits = {**made.splits, "test": (changed, *made["test"][1:])}
+    corpus = Corpus("made-up", splits, {"tag": "token"})
+    inputs = synthetic.represent(
+        tmp_path, corpus, lambda s, w, layer: np.zeros(16) if s.id == "test0" else synthetic.label_vector(s, w, layer)
+    )
+    outcome = LayerProbe(control=False).run(inputs)
+    counted = next(row["value"] for row in outcome.rows if row["metric"] == "unseen_label_words")
+    assert counted == len(changed.words)
+    items = pd.DataFrame(outcome.items)
+    theirs = items[items["gold"] == "(not in train)"]
+    assert len(theirs) == 3 * counted and not theirs["correct"].any()
+
+
+def test_a_single_label_is_refused(made, tmp_path):
+    splits = {
+        split: tuple(replace(s, annotations={"tag": ("T0",) * len(s.words)}) for s in sentences)
+        for split, sentences in made.splits.items()
+    }
+    inputs = synthetic.represent(tmp_path, Corpus("one", splits, {"tag": "token"}), synthetic.label_vector)
+    with pytest.raises(AnalysisError, match="only the label 'T0'"):
+        LayerProbe().run(inputs)
+
+
+def test_a_layer_of_zeros_is_refused_by_name(made, tmp_path):
+    inputs = synthetic.represent(tmp_path, made, synthetic.label_vector, scale=0.0)
+    with pytest.raises(AnalysisError, match="made-up model, layer 0: activations are all zero"):
+        LayerProbe().run(inputs)
+
+
+def test_missing_dev_split_says_how_to_get_one(inputs):
+    with pytest.raises(AnalysisError, match="no 'dev' split"):
+        LayerProbe().run(
+            replace(inputs, representations={k: v for k, v in inputs.representations.items() if k != "dev"})
+        )
+
+
+def test_layers_of_unequal_width_are_probed_alike(made, tmp_path):
+    def vector(sentence, word, layer):
+        return synthetic.label_vector(sentence, word, 0, width=(16, 24, 24)[layer])
+
+    inputs = synthetic.represent(tmp_path, made, vector, widths=(16, 24, 24))
+    for settings in ({}, {"protocol": "durrani"}, {"probe": "mlp"}):
+        accuracy = table(LayerProbe(control=False, **settings).run(inputs), "accuracy")
+        assert len(accuracy) == 3 and accuracy.min() > (0.5 if "protocol" in settings else 0.95)
+
+
+def test_two_hundred_nulls_of_real_probe_seeds_have_uniform_p_values(made, tmp_path):
+    """A/A: other seeds of the same probe, swapped at random by sentence; nothing is there to be found."""
+    inputs = synthetic.represent(tmp_path, made, lambda s, w, layer: synthetic.label_vector(s, w, 2), widths=(16, 16))
+    items = pd.DataFrame(LayerProbe(protocol="durrani", seeds=6, control=False).run(inputs).items)
+    by_seed = [part.reset_index(drop=True) for _, part in items.groupby("probe_seed")]
+    p_values, discoveries = [], 0
+    for trial in range(200):
+        rng = np.random.default_rng(trial)
+        one, other = (by_seed[i] for i in rng.choice(len(by_seed), size=2, replace=False))
+        swapped = set(rng.permutation(one["sentence"].unique())[: rng.binomial(one["sentence"].nunique(), 0.5)])
+        swap = one["sentence"].isin(swapped).to_numpy()
+        base = one.assign(correct=np.where(swap, other["correct"], one["correct"]), probe_seed=0)
+        tuned = one.assign(correct=np.where(swap, one["correct"], other["correct"]), probe_seed=0)
+        judged = control_false_discoveries(compare_items(base, [tuned], Settings(resamples=299, seed=trial)))
+        p_values.append(judged["p"].iloc[0])
+        discoveries += bool((judged["q"] <= 0.05).any())
+    # Differences are whole words, so p-values are discrete: jitter them within their own step.
+    jittered = np.array(p_values) - np.random.default_rng(0).uniform(0, 1, 200) * _step(p_values)
+    assert stats.kstest(jittered, "uniform").pvalue > 0.01
+    assert discoveries <= stats.binom.ppf(0.99, 200, 0.05)
+
+
+def _step(p_values):
+    """Gap between a p-value and the next smaller one that occurs."""
+    ordered = np.unique([0.0, *p_values])
+    return np.array([p - ordered[np.searchsorted(ordered, p) - 1] for p in p_values])

@@ -1,0 +1,154 @@
+from dataclasses import replace
+
+import pandas as pd
+from report_frames import CONVERGED, DURRANI, MLP, all_metrics, cells_frame, comparison, lock_of, small_frames
+
+from vestige.compare.differences import Settings
+from vestige.report.caveats import caveats, glossary
+from vestige.report.contrasts import contrast_findings
+from vestige.report.findings import MOST, Finding, group_findings, headlines, overview
+from vestige.report.groups import Group, Titles, primary, split_groups
+from vestige.report.settings import read_settings
+
+
+def groups_of(table: pd.DataFrame, *parameters: dict) -> list[Group]:
+    return split_groups(table, read_settings(cells_frame(*parameters)))
+
+
+def texts(table: pd.DataFrame, *parameters: dict) -> list[str]:
+    groups = groups_of(table, *parameters)
+    return [plain(f) for f in group_findings(groups[0], Titles.of(groups), Settings())]
+
+
+def plain(finding: Finding) -> str:
+    return str(finding).replace("\u00a0", " ")
+
+
+def test_a_loss_is_said_with_levels_interval_and_q() -> None:
+    said = texts(comparison([0.0, 0.0, -0.031], task="deprel"))
+    assert said[0] == (
+        "Dependency relations: Layer 2 of tuned loses 3.1 points of probe accuracy "
+        "(82.0 \u2192 78.9, 95 % interval \u22123.5 to \u22122.7, q = 0.001)."
+    )
+    assert said[1] == "Dependency relations: The embeddings and layer 1 are unchanged within 0.5 points."
+
+
+def test_the_larger_direction_comes_first_and_the_others_by_their_range() -> None:
+    first, *_ = texts(comparison([0.0, 0.02, -0.008, -0.012, -0.006]))
+    assert "Layer 1 of tuned gains 2.0 points" in first
+    assert "Layer 3 of tuned loses 1.2 points" in first
+    assert "layers 2 and 4 lose 0.6 to 0.8 points" in first
+    assert first.index("gains") < first.index("loses")
+
+
+def test_a_change_that_is_found_but_small_is_called_small() -> None:
+    first, *_ = texts(comparison([0.0, -0.003], half=0.001))
+    assert "layer 1: a detectable change, but one within 0.5 points" in first
+
+
+def test_undecided_layers_are_named_and_not_called_unchanged() -> None:
+    said = " ".join(
+        texts(comparison([0.0, -0.004, 0.006], half=0.008, verdicts=["unchanged", "undecided", "undecided"]))
+    )
+    assert "Layers 1 and 2 are undecided: intervals reach as far as 1.4 points from zero" in said
+    assert "The embeddings are unchanged" in said
+    assert "No layer of tuned shows a change of probe accuracy that survives" in said
+
+
+def test_all_unchanged_is_one_sentence() -> None:
+    said = texts(comparison([0.0, 0.001, 0.0]))
+    assert said[0] == "Part of speech: All layers of tuned are unchanged within 0.5 points."
+    assert not any("loses" in text or "undecided" in text for text in said)
+
+
+def test_the_shape_of_the_curves() -> None:
+    *_, shape = texts(comparison([0.0, 0.0, -0.03]))
+    assert "The best layer moves from layer 2 to layer 1 (82.0 \u2192 81.0)" in shape
+    assert "the first layer to drop by more than 1 point is layer 2" in shape
+    assert "change is \u22120.8 points (area between the curves: \u22121.5 points \u00d7 layers)" in shape
+
+
+def test_a_like_loss_on_the_control_task_is_said() -> None:
+    said = " ".join(texts(all_metrics([0.0, -0.02], [0.0, -0.021])))
+    assert "At layer 1 the control task loses as well, (40.0" not in said
+    assert "At layer 1 the control task loses as well (40.0 \u2192 37.9" in said
+    assert "rather than the property" in said
+
+
+def test_a_loss_with_selectivity_is_one_of_the_property() -> None:
+    said = " ".join(texts(all_metrics([0.0, -0.02], [0.0, 0.0])))
+    assert "At layer 1 selectivity falls with accuracy" in said
+    assert "rather than the property" not in said
+
+
+def test_without_a_control_task_nothing_is_said_of_selectivity() -> None:
+    assert "selectivity" not in " ".join(texts(comparison([0.0, -0.02])))
+
+
+def across(table: pd.DataFrame, *parameters: dict) -> list[str]:
+    groups = groups_of(table, *parameters)
+    return [plain(f) for f in contrast_findings(groups, Titles.of(groups), Settings())]
+
+
+def two(first: list[float], second: list[float]) -> pd.DataFrame:
+    return pd.concat([comparison(first, params="p0"), comparison(second, params="p1")], ignore_index=True)
+
+
+def test_an_effect_that_shrinks_under_convergence_is_named() -> None:
+    (said,) = across(two([0.0, 0.0, -0.07], [0.0, 0.0, -0.014]), DURRANI, CONVERGED)
+    assert "Part of speech at layer 2" in said
+    assert "from \u22127.0 points (\u22127.4 to \u22126.6) under durrani to \u22121.4 (\u22121.8 to \u22121.0)" in said
+
+
+def test_overlapping_intervals_are_no_shrinking() -> None:
+    (said,) = across(two([0.0, -0.020], [0.0, -0.016]), DURRANI, CONVERGED)
+    assert said.startswith("Protocol: No change seen under the papers' protocol")
+
+
+def test_settings_that_differ_elsewhere_are_not_set_side_by_side() -> None:
+    assert across(two([0.0, -0.07], [0.0, -0.014]), {**DURRANI, "pooling": "mean"}, CONVERGED) == []
+
+
+def test_what_the_mlp_still_finds() -> None:
+    (said,) = across(two([0.0, -0.03], [0.0, 0.001]), CONVERGED, MLP)
+    assert "The mlp still finds what the linear probe lost: Part of speech at layer 1" in said
+    (said,) = across(two([0.0, -0.03], [0.0, -0.03]), CONVERGED, MLP)
+    assert "the mlp is not shown to keep" in said
+    assert across(two([0.0, 0.0], [0.0, 0.0]), CONVERGED, MLP) == []
+
+
+def test_the_page_opens_with_few_findings_of_the_preferred_setting() -> None:
+    tasks = [("bank", f"task{i}") for i in range(12)]
+    frames = small_frames(tasks, parameters=(DURRANI, CONVERGED))
+    groups = split_groups(frames.comparisons, read_settings(frames.cells))
+    assert {group.setting.protocol for group in primary(groups)} == {"converged"}
+    shown = headlines(groups, contrast_findings(groups, Titles.of(groups), Settings()), Titles.of(groups), Settings())
+    assert 3 <= len(shown) <= MOST
+    assert shown[-1].lead == "Protocol"
+    assert "lower in 12, unchanged in 24 and undecided in 12 of 48 comparisons" in overview(groups)
+
+
+def test_two_tasks_of_one_model_are_told_apart_by_model_and_corpus_only_where_needed() -> None:
+    frames = small_frames([("bank", "upos"), ("web", "upos")], tuned=("a", "b"))
+    groups = split_groups(frames.comparisons, read_settings(frames.cells))
+    titles = Titles.of(groups)
+    assert [titles.group(group) for group in groups[:2]] == ["Part of speech (bank), a", "Part of speech (bank), b"]
+
+
+def test_one_run_is_about_one_checkpoint() -> None:
+    frames = small_frames()
+    groups = split_groups(frames.comparisons, read_settings(frames.cells))
+    said = " ".join(caveats(groups, frames.results, frames.lock))
+    assert "One tuned run supports findings about this checkpoint (tuned) only" in said
+    assert "itself tuned for sentence similarity" in said
+    several = [replace(group, rows=group.rows.assign(runs=5)) for group in groups]
+    said = " ".join(caveats(several, frames.results, lock_of(source="bert-base-cased")))
+    assert "5 fine-tuning runs" in said
+    assert "checkpoint" not in said
+    assert "similarity" not in said
+
+
+def test_every_term_is_explained_with_the_settings_of_the_study() -> None:
+    terms = dict(glossary(Settings(margin=0.01, confidence=0.9), 1))
+    assert {"p", "q", "unchanged", "undecided", "90 % interval"} <= set(terms)
+    assert "\u00b11 point" in terms["unchanged"]

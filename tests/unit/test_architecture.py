@@ -1,0 +1,70 @@
+"""The folder tree explains the system: imports go one way, and starting up is cheap."""
+
+import ast
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import vestige
+
+PACKAGE = Path(vestige.__file__).parent
+ORDER = ("corpus", "models", "finetune", "representations", "solvers", "analyses", "compare", "report", "study")
+"""The way of the data; a room may import from rooms to its left, `study` and the command line from all."""
+
+FREE = {"errors", "progress", "digest", "cache", "version"}
+TOP = {"cli", "demo", "doctor", "listing", "__init__"}
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names if node.module == "vestige"}
+    return {name.split(".")[1] for name in found if name.startswith("vestige.")}
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_a_room_imports_only_from_rooms_to_its_left(room):
+    allowed = FREE | set(ORDER[: ORDER.index(room) + 1])
+    for path in (PACKAGE / room).rglob("*.py"):
+        wrong = _imports(path) - allowed
+        assert not wrong, f"{path.relative_to(PACKAGE)} imports {wrong}"
+
+
+def test_every_room_and_every_top_module_is_known():
+    rooms = {p.name for p in PACKAGE.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    modules = {p.stem for p in PACKAGE.glob("*.py")}
+    assert rooms == set(ORDER)
+    assert modules == FREE | TOP
+
+
+def test_free_modules_import_nothing_of_ours_but_each_other():
+    for name in FREE:
+        assert _imports(PACKAGE / f"{name}.py") <= FREE
+
+
+HEAVY = ("torch", "transformers", "numpy", "pydantic", "pandas", "sklearn")
+
+
+@pytest.mark.parametrize("command", ["from vestige.cli import app", "import vestige"])
+def test_starting_up_imports_nothing_heavy(command):
+    code = f"{command}\nimport sys\nprint([m for m in {HEAVY!r} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_help_takes_at_most_twelve_bare_starts_of_python():
+    def seconds(*arguments: str) -> float:
+        took = []
+        for _ in range(7):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+            took.append(time.perf_counter() - start)
+        return min(took)
+
+    assert seconds("-m", "vestige.cli", "--help") < 12 * seconds("-c", "pass")

@@ -1,0 +1,95 @@
+"""The report as one HTML file that needs no network and can be mailed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from vestige.cache import write_file
+from vestige.report import provenance, sections
+from vestige.report.caveats import caveats, glossary
+from vestige.report.charts import Charts, safe_json
+from vestige.report.findings import overview
+from vestige.report.reading import Reading
+
+
+def write_report(
+    target: Path, results: pd.DataFrame, comparisons: pd.DataFrame, cells: pd.DataFrame, lock: Mapping[str, Any]
+) -> None:
+    """Write the report of a run; `comparisons` may be empty."""
+    page = render(Reading(results, comparisons, cells, lock))
+    write_file(Path(target), page.encode())
+
+
+def render(reading: Reading) -> str:
+    """The whole page."""
+    charts = Charts()
+    shown = _numbers(reading, charts) | _origins(reading, charts)
+    template = _environment().get_template("page.html.j2")
+    return template.render(**shown, specs=Markup(safe_json(charts.specs)), bundle=Markup(_bundle()))
+
+
+def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
+    runs = max((group.runs for group in reading.groups), default=1)
+    return {
+        "title": reading.title,
+        "about": reading.lock.get("spec", {}).get("about", ""),
+        "statement": reading.statement,
+        "overview": overview(reading.groups) if reading.groups else "",
+        "findings": reading.headlines,
+        "caveats": caveats(reading.groups, reading.results, reading.lock),
+        "glossary": glossary(reading.judging, runs) if reading.groups else [],
+        "margin": reading.judging.margin,
+        "confidence": reading.judging.confidence,
+        "tasks": sections.task_sections(reading, charts),
+        "heat": sections.heat_section(reading, charts),
+        "controls": sections.control_sections(reading, charts),
+        "fold_controls": len(reading.primary) > sections.MANY,
+        "labels": sections.label_sections(reading, charts),
+        "tables": sections.comparison_tables(reading),
+    }
+
+
+def _origins(reading: Reading, charts: Charts) -> dict[str, Any]:
+    lock = reading.lock
+    return {
+        "tuning": provenance.tuning_sections(lock, charts),
+        "models": provenance.model_table(lock),
+        "corpora": provenance.corpus_table(lock),
+        "corpus_notes": provenance.corpus_notes(lock),
+        "settings": [(setting, provenance.decisions(setting)) for setting in reading.settings.values()],
+        "versions": provenance.versions(lock),
+        "notes": list(lock.get("notes", [])),
+        "spec": json.dumps(lock.get("spec", {}), indent=1, ensure_ascii=False),
+    }
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, with nothing in it that could end the element early."""
+    return vl_convert.javascript_bundle().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("vestige.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["groupby_in_order"] = _grouped
+    return environment
+
+
+def _grouped(items: Sequence[Any], name: str) -> list[tuple[Any, list[Any]]]:
+    """Neighbours that share an attribute, together; unlike Jinja's own, in the order given."""
+    return [(key, list(several)) for key, several in groupby(items, key=lambda item: getattr(item, name))]

@@ -1,0 +1,140 @@
+"""Where the numbers come from: fine-tuning, models, corpora, parameters, versions, decisions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from vestige.report import figures
+from vestige.report.charts import Charts
+from vestige.report.settings import Setting
+from vestige.report.tables import Table, facts
+from vestige.report.wording import count, percent
+
+_POOLING = {
+    "first": "a word's vector is that of its first sub-word",
+    "last": "a word's vector is that of its last sub-word",
+    "mean": "a word's vector is the mean of its sub-words",
+    "max": "a word's vector is the maximum over its sub-words, unit by unit",
+}
+
+
+def tuning_sections(lock: Mapping[str, Any], charts: Charts) -> list[dict[str, Any]]:
+    """The recipe and the curve of every model that the study fine-tuned."""
+    found = []
+    for name, copies in lock.get("models", {}).items():
+        tuned = [copy for copy in copies if copy.get("recipe")]
+        if not tuned:
+            continue
+        curve = _curve(tuned)
+        measures = {"loss": "training loss", "dev_accuracy": "dev accuracy", "test_accuracy": "test accuracy"}
+        drawn = []
+        for column, title in measures.items():
+            if column in curve and curve[column].notna().any():
+                rows = curve.dropna(subset=[column]).rename(columns={column: "value"})[["epoch", "run", "value"]]
+                drawn.append(charts.add(figures.training_chart(rows, title, f"{name}: {title} by epoch")))
+        found.append(
+            {
+                "name": name,
+                "task": tuned[0].get("tuned_on", ""),
+                "runs": len(tuned),
+                "recipe": facts(tuned[0]["recipe"]),
+                "charts": drawn,
+                "table": _curve_table(curve, [m for m in measures if m in curve], name),
+            }
+        )
+    return found
+
+
+def model_table(lock: Mapping[str, Any]) -> Table:
+    """Every model: where it comes from, its size, the hash of its weights."""
+    head = ["model", "source", "type", "layers", "width", "fingerprint", "commit"]
+    rows = [
+        [
+            name + (f", run {copy['tune_seed']}" if len(copies) > 1 and copy.get("tune_seed") is not None else ""),
+            str(copy.get("source") or ""),
+            str(copy.get("type") or ""),
+            f"embeddings + {int(copy['layers']) - 1}" if copy.get("layers") else "",
+            ", ".join(map(str, dict.fromkeys(copy.get("widths") or []))),
+            str(copy.get("fingerprint") or ""),
+            str(copy.get("commit") or "\u2013"),
+        ]
+        for name, copies in lock.get("models", {}).items()
+        for copy in copies
+    ]
+    return Table("", head, rows)
+
+
+def corpus_table(lock: Mapping[str, Any]) -> Table:
+    """Every split of every corpus with its size and the hash of its words and labels."""
+    rows = [
+        [
+            name,
+            split,
+            count(facts_.get("sentences", 0)),
+            count(facts_.get("words", 0)),
+            str(facts_.get("digest", "")),
+        ]
+        for name, corpus in lock.get("corpora", {}).items()
+        for split, facts_ in corpus.get("splits", {}).items()
+    ]
+    return Table("", ["corpus", "split", "sentences", "words", "digest"], rows)
+
+
+def corpus_notes(lock: Mapping[str, Any]) -> list[str]:
+    """What was done to the corpora before anything was computed."""
+    return [f"{name}: {note}" for name, corpus in lock.get("corpora", {}).items() for note in corpus.get("notes", [])]
+
+
+def decisions(setting: Setting) -> list[str]:
+    """Choices that the papers leave open, as this setting made them."""
+    own = setting.parameters
+    lines = []
+    if setting.protocol == "converged" and setting.probe == "linear":
+        lines.append(
+            f"protocol converged: every probe is trained until its distance from the optimum is certified to be at "
+            f"most {own.get('tolerance', 0):g} nats per word; a layer is scaled by one number; the ridge is "
+            + ("chosen on dev" if own.get("l2") is None else f"{own['l2']:g}")
+        )
+    elif setting.protocol == "converged":
+        lines.append("protocol converged: a layer is scaled by one number; training stops by dev")
+    elif setting.protocol == "durrani":
+        lines.append("protocol durrani (the papers'): Adam 1e-3, batches of 512, 10 epochs, no scaling; not converged")
+    if own.get("pooling") in _POOLING:
+        lines.append(f"pooling {own['pooling']}: {_POOLING[own['pooling']]}")
+    if setting.probe == "mlp":
+        lines.append(f"probe mlp: one hidden layer of {own.get('hidden')} units")
+    if own.get("split"):
+        lines.append(f"scored on the split {own['split']}")
+    return lines
+
+
+def versions(lock: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Software by name."""
+    plain = {name: lock.get(name) for name in ("vestige", "python", "machine")}
+    return facts({**plain, **lock.get("libraries", {})})
+
+
+def _curve(tuned: list[Mapping[str, Any]]) -> pd.DataFrame:
+    rows = [
+        {**point, "run": str(copy.get("tune_seed", index))}
+        for index, copy in enumerate(tuned)
+        for point in copy.get("curve") or []
+    ]
+    return pd.DataFrame(rows)
+
+
+def _curve_table(curve: pd.DataFrame, measures: list[str], name: str) -> Table | None:
+    if curve.empty:
+        return None
+
+    def cell(measure: str, value: float) -> str:
+        if pd.isna(value):
+            return "\u2013"
+        return f"{value:.3f}" if measure == "loss" else percent(value)
+
+    rows = [
+        [str(row["run"]), str(int(row["epoch"])), *(cell(measure, row[measure]) for measure in measures)]
+        for _, row in curve.iterrows()
+    ]
+    return Table("", ["run", "epoch", *(measure.replace("_", " ") for measure in measures)], rows)
