@@ -53,26 +53,32 @@ class Finding:
 
 def group_findings(group: Group, titles: Titles, settings: Settings) -> list[Finding]:
     """All findings of one tuned model on one task under one setting."""
-    lead = titles.group(group)
+    changes, steady = _changes(group, settings), _steady(group, settings)
     made = [
-        (_changes(group, settings), 0.0),
-        (_steady(group, settings), 1.0),
+        (changes, 0.0),
+        (steady, 1.0 if changes[0] else 0.0),
         (_selectivity(group, settings), 2.0),
         (_shape(group), 3.0),
     ]
+    lead = titles.group(group)
     return [Finding(lead, text, kind, rank, group.key) for (text, kind), rank in made if text]
 
 
 def headlines(groups: Sequence[Group], across: Sequence[Finding], titles: Titles, settings: Settings) -> list[Finding]:
-    """The findings that open the page, at most `MOST`, in the order of the tasks; `across` come last."""
+    """The findings that open the page, at most `MOST`, in the order of the tasks; `across` come last.
+
+    Where there are more groups than places, the largest changes are chosen and nothing else of a
+    group is said.
+    """
     chosen = primary(groups)
+    places = MOST - len(across)
     made = [finding for group in chosen for finding in group_findings(group, titles, settings)]
     largest = {group.key: group.accuracy["difference"].abs().max() for group in chosen}
-    ranked = sorted([*made, *across], key=lambda f: (f.rank, -largest.get(f.key, 0.0)))
-    if len(chosen) > MOST - len(across):
+    ranked = sorted(made, key=lambda f: (f.rank, -largest[f.key]))
+    if len(chosen) > places:
         ranked = [finding for finding in ranked if finding.rank < 1]
-    kept = {id(finding) for finding in ranked[:MOST]}
-    return [finding for finding in [*made, *across] if id(finding) in kept]
+    kept = {id(finding) for finding in ranked[:places]}
+    return [*(finding for finding in made if id(finding) in kept), *across]
 
 
 def overview(groups: Sequence[Group]) -> str:

@@ -260,10 +260,11 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 
 
 def _explain(error: ValidationError, where: str) -> SpecError:
-    """The first of pydantic's complaints, in our words, with the nearest known key."""
-    first = error.errors()[0]
+    """One of pydantic's complaints, in our words; a misspelt key explains a missing one, so it goes first."""
+    unknown = ("extra_forbidden", "unexpected_keyword_argument")
+    first = min(error.errors(), key=lambda complaint: complaint["type"] not in unknown)
     place = ".".join(str(part) for part in first["loc"])
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    if first["type"] in unknown:
         parents = [str(part) for part in first["loc"][:-1]]
         section = next((_SECTIONS[part] for part in reversed(parents) if part in _SECTIONS), StudySpec)
         known = set(section.model_fields)

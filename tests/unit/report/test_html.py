@@ -1,0 +1,132 @@
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from report_frames import CONVERGED, DURRANI, MLP, Frames, lock_of, results_frame, small_frames
+
+from vestige.report.charts import safe_json
+from vestige.report.html import write_report
+
+EVIL = "</script><script>alert(1)</script>"
+FETCHING = {"src", "href", "srcset", "data", "action", "poster", "xlink:href"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of the page: elements, their addresses, scripts and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self.words: list[str] = []
+        self.ids: set[str] = set()
+        self._open = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = tag
+        self.tags.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in FETCHING]
+        self.ids |= {value or "" for name, value in attrs if name == "id"}
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        {"script": self.scripts, "style": self.styles}.get(self._open, self.words).append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def specs(self) -> dict:
+        return json.loads(next(script for script in self.scripts if script.startswith("{")))
+
+
+def page_of(frames: Frames, folder: Path) -> Page:
+    write_report(folder / "report.html", *frames.all)
+    return Page((folder / "report.html").read_text())
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return page_of(small_frames([("bank", "upos"), ("bank", "deprel")]), tmp_path_factory.mktemp("report"))
+
+
+def test_nothing_is_fetched(page: Page) -> None:
+    assert page.addresses == []
+    assert not {"link", "iframe", "img", "object", "embed", "base"} & set(page.tags)
+    assert not any("@import" in style or "url(" in style for style in page.styles)
+    assert "://" not in json.dumps(page.specs)
+
+
+def test_sections_stand_in_order(page: Page) -> None:
+    wanted = ["Findings", "Layer by layer", "Change at a glance", "Controls", "Labels that changed most"]
+    places = [page.text.index(name) for name in [*wanted, "Tables", "The fine-tuning", "Provenance"]]
+    assert places == sorted(places)
+    assert "Layer 3 of tuned loses 3.1 points" in page.text
+    assert "embeddings" in page.text
+
+
+def test_every_chart_has_its_place_and_fills_it(page: Page) -> None:
+    assert set(page.specs) == {name for name in page.ids if name.startswith("chart-")}
+    assert all(spec["width"] == "container" for spec in page.specs.values())
+    assert all(spec["description"] for spec in page.specs.values())
+
+
+def test_numbers_are_written_with_a_true_minus(page: Page) -> None:
+    assert "\u22123.10" in page.text
+    assert not re.search(r"(?<![\w-])-\d", page.text.split("Provenance")[0])
+
+
+def test_rare_labels_are_left_out(page: Page) -> None:
+    text = json.dumps(page.specs)
+    assert "NOUN  (300)" in text
+    assert "X  (3)" not in text
+
+
+def test_text_of_corpora_cannot_break_out(tmp_path: Path) -> None:
+    frames = small_frames([("bank", EVIL), (EVIL, "upos")], tuned=(EVIL,), label=EVIL)
+    frames.lock["spec"]["about"] = frames.lock["spec"]["study"] = EVIL
+    frames.lock["notes"] = [EVIL]
+    plain = page_of(small_frames([("bank", "upos"), ("web", "upos")]), tmp_path)
+    page = page_of(frames, tmp_path)
+    assert page.tags.count("script") == plain.tags.count("script") == 4
+    assert not any(script.strip() == "alert(1)" for script in page.scripts)
+    assert EVIL in page.text
+    assert EVIL in json.dumps(page.specs)
+
+
+def test_json_is_safe_in_a_script_and_still_the_same() -> None:
+    value = {"a": "</script><!-- & \u2028"}
+    assert not re.search("[<>&\u2028]", safe_json(value))
+    assert json.loads(safe_json(value)) == value
+
+
+def test_several_models_tasks_and_settings(tmp_path: Path) -> None:
+    frames = small_frames([("bank", "upos"), ("web", "upos")], tuned=("a", "b"), parameters=(DURRANI, CONVERGED, MLP))
+    page = page_of(frames, tmp_path)
+    assert "Part of speech (web), b" in page.text
+    assert "a: durrani, linear" in page.text
+    assert "Linear and mlp probe" in page.text
+    curves_and_changes = 2 * 2 * 2 * 3
+    assert len(page.specs) > curves_and_changes
+
+
+def test_a_study_that_compares_nothing_has_curves_and_controls(tmp_path: Path) -> None:
+    results = results_frame(["base", "random twin"], [("bank", "upos")], ["p0"], 4)
+    page = page_of(Frames(results, pd.DataFrame(), small_frames().cells, lock_of(())), tmp_path)
+    assert "No model of this study is compared" in page.text
+    assert "Change at a glance" not in page.text
+    assert "control-task accuracy (%)" in json.dumps(page.specs)
+    assert "accuracy, random twin" in page.text
+
+
+def test_a_baseline_far_below_is_told_instead_of_drawn(page: Page) -> None:
+    assert "Off the axis: random twin 60.1 %, word-type majority 70.0 % and majority label 20.0 %." in page.text

@@ -1,0 +1,168 @@
+"""A study from models and a corpus to tables, on tiny models."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny
+
+import vestige
+from vestige.analyses.layer_probe import LayerProbe
+from vestige.corpus.types import Corpus, Sentence
+from vestige.errors import AnalysisError, ModelError, SpecError
+from vestige.models.load import load_model
+from vestige.study.run import Study, StudyRun
+
+COLUMNS = ["study", "cell", "model", "reference", "tuned_on", "pretrain_seed", "tune_seed", "step", "analysis", "params", "corpus", "task", "split", "pooling", "layer", "layer2", "head", "label", "subset", "axis", "x", "metric", "probe_seed", "value", "n"]
+
+
+def conllu(sentences) -> str:
+    blocks = []
+    for number, words in enumerate(sentences):
+        rows = [f"# sent_id = s{number}"]
+        for i, word in enumerate(words, start=1):
+            tag = "PUNCT" if not word[0].isalnum() else "CAP" if word[0].isupper() else "LOW"
+            rows.append(f"{i}\t{word}\t{word}\t{tag}\t{tag}\t_\t{i - 1}\t{'root' if i == 1 else 'dep'}\t_\t_")
+        blocks.append("\n".join(rows))
+    return "\n\n".join(blocks) + "\n\n"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a corpus, an opinion file and tiny models."""
+    folder = tmp_path_factory.mktemp("study")
+    rng = np.random.default_rng(0)
+    words = [line.split() for line in tiny.TEXT]
+    for split, count in (("train", 40), ("dev", 10), ("test", 20)):
+        mixed = [list(rng.permutation(words[rng.integers(len(words))])) for _ in range(count)]
+        (folder / f"{split}.conllu").write_text(conllu(mixed))
+    rows = [f"{' '.join(rng.permutation(words[i % 6]))}\t{'good' if i % 2 else 'bad'}" for i in range(40)]
+    (folder / "opinions.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+    tiny.save("bert", folder / "base", layers=2)
+    tiny.save("bert", folder / "other", layers=2, seed=1, classes=2)
+    tiny.save("bert", folder / "deeper", layers=3, seed=2)
+    tiny.save("roberta", folder / "roberta", layers=2)
+    return folder
+
+
+def study(place, **changes):
+    raw = {
+        "study": "tiny",
+        "models": {"base": str(place / "base"), "other": {"load": str(place / "other"), "reference": "base"}},
+        "corpora": {"words": {"files": {s: str(place / f"{s}.conllu") for s in ("train", "dev", "test")}}},
+        "analyses": [{"layer_probe": {"tasks": ["words/upos"], "seeds": 2}}],
+        "compare": {"resamples": 99},
+        **changes,
+    }
+    return raw
+
+
+def test_tables_have_the_promised_columns_and_a_second_run_computes_nothing(place, tmp_path, cache, monkeypatch):
+    run = Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
+    assert list(run.results.columns) == COLUMNS
+    assert set(run.results["model"]) == {"base", "other"}
+    assert len(run.comparisons[run.comparisons["metric"] == "accuracy"]) == 3
+    first = (tmp_path / "run" / "results.parquet").read_bytes()
+
+    def refuse(*_):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(LayerProbe, "run", refuse)
+    monkeypatch.setattr("vestige.representations.extract._run", refuse)
+    Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
+    assert (tmp_path / "run" / "results.parquet").read_bytes() == first
+
+
+def test_an_empty_cache_gives_the_same_bytes(place, tmp_path, cache):
+    for name in ("one", "two"):
+        Study.from_dict(study(place), tmp_path / name, cache=cache).run(jobs=2 if name == "two" else 1)
+        shutil.rmtree(cache)
+    for table in ("results.parquet", "comparisons.parquet", "study.lock.json"):
+        assert (tmp_path / "one" / table).read_bytes() == (tmp_path / "two" / table).read_bytes(), table
+
+
+def test_items_are_kept_beside_the_results(place, tmp_path, cache):
+    run = Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
+    cell = run.results[run.results["model"] == "base"]["cell"].iloc[0]
+    items = run.tables.items(cell)
+    task = items[(items["subset"] == "task") & (items["layer"] == 0)]
+    accuracy = run.results.query("cell == @cell and metric == 'accuracy' and layer == 0")["value"].iloc[0]
+    assert task["correct"].mean() == pytest.approx(accuracy)
+
+
+def test_fine_tuned_runs_are_compared_with_their_base(place, tmp_path, cache):
+    raw = study(place)
+    tune = {"of": "base", "task": "opinions/label", "recipe": {"epochs": 1, "rate": 1e-3}}
+    raw["models"] = {
+        "base": str(place / "base"),
+        "tuned": {"finetune": tune, "runs": 2},
+        "twin": {"random_twin_of": "base"},
+    }
+    raw["corpora"]["opinions"] = {"files": {"train": str(place / "opinions.tsv")}}
+    run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+    assert set(run.results.query("model == 'tuned'")["tune_seed"]) == {0, 1}
+    assert (run.comparisons["runs"] == 2).all() and run.comparisons["sd_tuning_run"].notna().all()
+    lock = json.loads((tmp_path / "run" / "study.lock.json").read_text())
+    prints = [model["fingerprint"] for model in lock["models"]["tuned"]]
+    assert len(set(prints)) == 2 and lock["models"]["base"][0]["fingerprint"] not in prints
+    assert "control_accuracy" not in set(run.results.query("model == 'twin'")["metric"])
+
+
+def test_in_memory_models_are_compared_in_three_lines(place, tmp_path, cache, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    corpus = vestige.load_corpus(place)
+    base, tuned = tiny.model("bert", layers=2), tiny.model("bert", layers=2, seed=5, classes=2)
+    run = vestige.compare(base, tuned, corpus, tokenizer=tiny.tokenizer("bert"), tasks=["upos"], cache=cache)
+    assert set(run.results["model"]) == {"base", "tuned", "random twin"}
+    assert isinstance(run.comparisons, pd.DataFrame)
+
+
+def test_other_tokens_and_other_depths_are_said(place, tmp_path, cache):
+    raw = study(place)
+    raw["models"]["other"]["load"] = str(place / "deeper")
+    raw["models"]["roberta"] = {"load": str(place / "roberta"), "reference": "base"}
+    run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+    notes = " ".join(run.tables.lock["notes"])
+    assert "other has 3 blocks, base has 2" in notes
+    assert "roberta and base cut words into different tokens: word-level probes still compare" in notes
+    assert set(run.comparisons.query("model == 'other'")["layer"]) == {0, 1, 2}
+
+
+def test_words_past_the_limit_are_counted(tmp_path, cache):
+    tags = {"tag": tuple("ab" * 60)}
+    long = [Sentence(f"l{i}", ("word", "fox") * 60, annotations=tags) for i in range(3)]
+    corpus = Corpus("long", {"train": tuple(long), "dev": tuple(long), "test": tuple(long)}, {"tag": "token"})
+    encoder = load_model(tiny.model("bert"), tokenizer=tiny.tokenizer("bert"), name="base")
+    run = vestige.compare(encoder, encoder, corpus, tasks=["tag"], cache=cache, folder=tmp_path, random_twin=False)
+    assert "past the model's limit" in " ".join(run.tables.lock["notes"])
+    assert run.results.query("metric == 'truncated_words'")["value"].iloc[0] > 0
+
+
+def test_a_workers_error_arrives_as_it_was_raised(place, tmp_path, cache):
+    one_label = place / "one.conllu"
+    one_label.write_text("1\tfox\tfox\tLOW\tLOW\t_\t0\troot\t_\t_\n\n")
+    raw = study(place)
+    raw["corpora"]["words"]["files"] = {s: str(one_label) for s in ("train", "dev", "test")}
+    with pytest.raises(AnalysisError, match="only the label 'LOW'"):
+        Study.from_dict(raw, tmp_path / "run", cache=cache).run(jobs=2)
+
+
+def test_a_task_at_the_wrong_level_is_refused_before_any_model_is_loaded(place, tmp_path, cache):
+    raw = study(place, analyses=[{"layer_probe": {"tasks": ["words/head"]}}])
+    raw["models"]["base"] = str(place / "nowhere")
+    with pytest.raises(SpecError, match="level token"):
+        Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+
+
+def test_a_missing_model_is_named(place, tmp_path, cache):
+    raw = study(place)
+    raw["models"]["base"] = str(place / "nowhere")
+    with pytest.raises(ModelError, match="nowhere"):
+        Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+
+
+def test_an_unfinished_folder_is_no_run(tmp_path):
+    with pytest.raises(vestige.VestigeError, match="not a finished run"):
+        _ = StudyRun.open(tmp_path).results
