@@ -129,6 +129,15 @@ class TestManyProbesInOneCall:
             radius = sum((gap.item() / two) ** 0.5 for gap in (together.gap[probe], alone.gap))  # l2 |W - W*|^2 <= gap
             assert np.linalg.norm(joint[:-1] - weights) <= radius
 
+    def test_a_probe_that_is_done_is_left_alone_while_the_others_go_on(self):
+        x, y = problem()
+        done, _, _ = ours(x, y, 0.0, 1e-2)
+        start = torch.cat([done.weights, torch.zeros_like(done.weights)])
+        labels = torch.from_numpy(np.stack([y, y]))
+        together = solve(Features(x), labels, CLASSES, [0.0, 0.0], [1e-2, 1e-3], start=start)
+        assert torch.equal(together.weights[0], done.weights[0])
+        assert together.gap.max() <= 1e-4
+
 
 def test_loss_gradient_and_gap_ingredients_are_those_of_autograd_in_float64():
     x, y = problem(rows=60)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vestige.compare.statistics import bootstrap, equivalence_p, interval, sign_flip_p
+from vestige.comparison.statistics import bootstrap, equivalence_p, interval, sign_flip_p
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from vestige.compare.differences import Settings, compare_items, control_false_discoveries, summarise
-from vestige.compare.pairing import pair
-from vestige.compare.statistics import bootstrap, interval
+from vestige.comparison.differences import Settings, compare_items, control_false_discoveries, summarise
+from vestige.comparison.pairing import pair
+from vestige.comparison.statistics import bootstrap, interval
 from vestige.errors import AnalysisError
 
 QUICK = Settings(resamples=499)

@@ -9,7 +9,7 @@ import synthetic
 from scipy import stats
 
 from vestige.analyses.layer_probe import LayerProbe
-from vestige.compare.differences import Settings, compare_items, control_false_discoveries
+from vestige.comparison.differences import Settings, compare_items, control_false_discoveries
 from vestige.corpus.control import control_task
 from vestige.corpus.types import Corpus
 from vestige.errors import AnalysisError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from vestige.compare.differences import Settings
+from vestige.comparison.differences import Settings
 from vestige.report.groups import Group
 from vestige.report.wording import count, listing, threshold
 
@@ -84,7 +84,7 @@ def _lost_words(groups: Sequence[Group], results: pd.DataFrame) -> list[str]:
         lines += [
             f"{r.corpus}/{r.task}: {count(r.value)} of {count(r.n)} words {what}." for r in rows.itertuples(index=False)
         ]
-    dropped = sum(int(group.rows["dropped_items"].max()) for group in groups)
+    dropped = max((int(group.rows["dropped_items"].max()) for group in groups), default=0)
     if dropped:
-        lines.append(f"{count(dropped)} words were scored for one model only and are left out of the comparison.")
+        lines.append(f"Up to {count(dropped)} scored items had no partner in the other model and are left out.")
     return lines

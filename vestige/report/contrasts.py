@@ -7,9 +7,10 @@ equivalence; a difference of two estimates alone is not reported.
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
-from vestige.compare.differences import Settings
+from vestige.comparison.differences import Settings
 from vestige.report.findings import Finding
 from vestige.report.groups import Group, Titles
 from vestige.report.wording import layer, layers, listing, move, points, span
@@ -55,13 +56,13 @@ def protocol_contrast(groups: Sequence[Group], titles: Titles, settings: Setting
         return Finding(lead, text, "note", _RANK)
     group, rows = max(shrunk, key=lambda item: item[1]["gain"].max())
     top = rows.loc[rows["gain"].idxmax()]
-    places = listing([f"{titles.group(g)} at {layers(r['layer'])}" for g, r in shrunk])
+    places = _places(shrunk, len(found), titles)
     text = (
         f"Effects shrink when the probe is trained to convergence: {places}. The most at "
         f"{layer(int(top['layer']))} of {titles.group(group)}, from {points(top['difference'])} points "
         f"({span(top['low'], top['high'])}) under durrani to {points(top['difference_other'])} "
         f"({span(top['low_other'], top['high_other'])}) under converged: that part "
-        "comes from an unfinished probe, not from the model's knowledge."
+        "is owed to how the probe was trained, not shown to be knowledge lost or gained."
     )
     return Finding(lead, text, "note", _RANK)
 
@@ -81,21 +82,29 @@ def probe_contrast(groups: Sequence[Group], titles: Titles, settings: Settings) 
         return Finding(lead, "What the linear probe lost, the mlp is not shown to keep.", "note", _RANK)
     group, rows = max(kept, key=lambda item: item[1]["gain"].max())
     top = rows.loc[rows["gain"].idxmax()]
-    places = listing([f"{titles.group(g)} at {layers(r['layer'])}" for g, r in kept])
+    places = _places(kept, len(found), titles)
     text = (
-        f"The mlp still finds what the linear probe lost: {places}. At {layer(int(top['layer']))} of "
+        f"The mlp still finds all or part of what the linear probe lost: {places}. At {layer(int(top['layer']))} of "
         f"{titles.group(group)} the linear probe changes by {points(top['difference'])} points "
         f"({span(top['low'], top['high'])}), the mlp by {points(top['difference_other'])} "
         f"({span(top['low_other'], top['high_other'])}; {move(top['base_other'], top['tuned_other'])}"
-        "): the information is there, in a form that is less linear."
+        "): it is still there, but less easily read by a linear probe."
     )
     return Finding(lead, text, "note", _RANK)
+
+
+def _places(found: Sequence[tuple[Group, pd.DataFrame]], compared: int, titles: Titles) -> str:
+    """Where something was found: by name, or by number where the names would fill a paragraph."""
+    if len(found) <= 2:
+        return listing([f"{titles.group(group)} at {layers(rows['layer'])}" for group, rows in found])
+    total = sum(len(rows) for _, rows in found)
+    return f"in {len(found)} of {compared} comparisons, at {total} layers in all"
 
 
 def _shrinking(first: pd.DataFrame, second: pd.DataFrame, verdicts: Sequence[str]) -> pd.DataFrame | None:
     """Layers where a change of `first` is smaller in `second` beyond doubt; None where there is none."""
     both = first.join(second, rsuffix="_other", how="inner")
-    both["gain"] = both["difference"].abs() - both["difference_other"].abs()
+    both["gain"] = np.sign(both["difference"]) * (both["difference"] - both["difference_other"])
     apart = (both["low_other"] > both["high"]) | (both["high_other"] < both["low"])
     gone = both["verdict_other"] == "unchanged"
     chosen = both[both["verdict"].isin(verdicts) & (both["gain"] > 0) & (apart | gone)]

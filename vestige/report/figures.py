@@ -41,7 +41,7 @@ def curve_chart(
     colour = alt.Color("series:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=order, range=dashes), legend=legend)
     frame = _in_points(pd.concat([curves, *(f.assign(series=name) for name, f in shown.items())], ignore_index=True))
-    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True))
+    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True, padding=8))
     everything = alt.Chart(frame).encode(x=_layer_axis(frame), color=colour)
     own = frame[frame["series"].isin(models)]
     of_models = alt.Chart(own).encode(x=_layer_axis(frame), color=colour)

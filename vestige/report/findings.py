@@ -4,12 +4,13 @@ Pure functions of the table; every number in a sentence is a number of the table
 of change carries its interval and its q. The wording claims no more than the verdict does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from vestige.compare.differences import Settings, summarise
+from vestige.comparison.differences import Settings, summarise
 from vestige.report.groups import Group, Titles, primary
 from vestige.report.wording import (
     GLUE,
@@ -73,7 +74,7 @@ def headlines(groups: Sequence[Group], across: Sequence[Finding], titles: Titles
     chosen = primary(groups)
     places = MOST - len(across)
     made = [finding for group in chosen for finding in group_findings(group, titles, settings)]
-    largest = {group.key: group.accuracy["difference"].abs().max() for group in chosen}
+    largest: dict[tuple[str, ...], float] = {group.key: group.accuracy["difference"].abs().max() for group in chosen}
     ranked = sorted(made, key=lambda f: (f.rank, -largest[f.key]))
     if len(chosen) > places:
         ranked = [finding for finding in ranked if finding.rank < 1]
@@ -164,7 +165,7 @@ def _steady(group: Group, settings: Settings) -> tuple[str, str]:
 
 
 def _shape(group: Group) -> tuple[str, str]:
-    found = summarise(group.accuracy, DROP)
+    found: Mapping[str, Any] = summarise(group.accuracy, DROP)
     before, after = found["best_layer_base"], found["best_layer_tuned"]
     levels = f"({move(found['best_base'], found['best_tuned'])})"
     if before == after:

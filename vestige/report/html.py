@@ -74,7 +74,11 @@ def _origins(reading: Reading, charts: Charts) -> dict[str, Any]:
 @cache
 def _bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, with nothing in it that could end the element early."""
-    return vl_convert.javascript_bundle().replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return (
+        vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+        .replace("</script", "<\\/script")
+        .replace("<!--", "<\\!--")
+    )
 
 
 @cache

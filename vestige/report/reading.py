@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from vestige.compare.differences import Settings
+from vestige.comparison.differences import Settings
 from vestige.report.contrasts import contrast_findings
 from vestige.report.findings import Finding, group_findings, headlines
 from vestige.report.groups import Group, Titles, primary, split_groups

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from vestige.compare.differences import summarise
+from vestige.comparison.differences import summarise
 from vestige.report import figures
 from vestige.report.charts import Charts
 from vestige.report.groups import Group
@@ -69,7 +69,7 @@ def label_sections(reading: Reading, charts: Charts) -> list[dict[str, Any]]:
     """The labels that changed most at the layer of largest change, per task and model."""
     found = []
     for group in reading.primary:
-        where = int(summarise(group.accuracy)["largest_change_layer"])
+        where = int(summarise(group.accuracy)["largest_change_layer"] or 0)
         table = label_changes(
             reading.results, (group.corpus, group.task, group.setting.params), (group.reference, group.model), where
         )

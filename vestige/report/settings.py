@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-_ALWAYS_NAMED = ("protocol", "probe")
+_ALWAYS_NAMED = {"probe": "{} probe", "protocol": "{}"}
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Setting:
     params: str
     analysis: str
     name: str
-    """'converged, linear'; further parameters only where they tell settings apart."""
+    """'linear probe, converged'; further parameters only where they tell settings apart."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -66,6 +66,6 @@ def _varying(all_parameters: list[dict[str, Any]]) -> list[str]:
 
 
 def _name(analysis: str, parameters: Mapping[str, Any], varying: list[str]) -> str:
-    named = [str(parameters[key]) for key in _ALWAYS_NAMED if key in parameters]
+    named = [form.format(parameters[key]) for key, form in _ALWAYS_NAMED.items() if key in parameters]
     further = [f"{key} {parameters[key]}" for key in varying if key in parameters and key not in _ALWAYS_NAMED]
     return ", ".join(named + further) or analysis

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vestige.cache import write_file
-from vestige.compare.differences import Settings, compare_items, control_false_discoveries
+from vestige.comparison.differences import Settings, compare_items, control_false_discoveries
 from vestige.digest import digest_json
 from vestige.errors import StorageError
 from vestige.study.cells import ROW_COLUMNS, Cell, read_items, read_rows

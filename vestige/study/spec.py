@@ -83,7 +83,7 @@ class ComputeSpec(_Strict):
 
 
 class CompareSpec(_Strict):
-    """How differences are judged; see vestige.compare.differences.Settings."""
+    """How differences are judged; see vestige.comparison.differences.Settings."""
 
     resamples: int = 4999
     confidence: float = 0.95

@@ -113,7 +113,7 @@ def test_several_models_tasks_and_settings(tmp_path: Path) -> None:
     frames = small_frames([("bank", "upos"), ("web", "upos")], tuned=("a", "b"), parameters=(DURRANI, CONVERGED, MLP))
     page = page_of(frames, tmp_path)
     assert "Part of speech (web), b" in page.text
-    assert "a: durrani, linear" in page.text
+    assert "a: linear probe, durrani" in page.text
     assert "Linear and mlp probe" in page.text
     curves_and_changes = 2 * 2 * 2 * 3
     assert len(page.specs) > curves_and_changes

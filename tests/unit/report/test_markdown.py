@@ -28,8 +28,8 @@ def test_findings_and_tables(tmp_path: Path) -> None:
 
 def test_every_setting_has_its_column(tmp_path: Path) -> None:
     text = written(small_frames(parameters=(CONVERGED, DURRANI)), tmp_path)
-    assert "| base, converged, linear | tuned, converged, linear |" in text
-    assert "| layer | tuned, converged, linear | tuned, durrani, linear |" in text
+    assert "| base, linear probe, converged | tuned, linear probe, converged |" in text
+    assert "| layer | tuned, linear probe, converged | tuned, linear probe, durrani |" in text
 
 
 def test_a_study_that_compares_nothing_has_plain_tables(tmp_path: Path) -> None:

@@ -15,7 +15,33 @@ from vestige.errors import AnalysisError, ModelError, SpecError
 from vestige.models.load import load_model
 from vestige.study.run import Study, StudyRun
 
-COLUMNS = ["study", "cell", "model", "reference", "tuned_on", "pretrain_seed", "tune_seed", "step", "analysis", "params", "corpus", "task", "split", "pooling", "layer", "layer2", "head", "label", "subset", "axis", "x", "metric", "probe_seed", "value", "n"]
+COLUMNS = [
+    "study",
+    "cell",
+    "model",
+    "reference",
+    "tuned_on",
+    "pretrain_seed",
+    "tune_seed",
+    "step",
+    "analysis",
+    "params",
+    "corpus",
+    "task",
+    "split",
+    "pooling",
+    "layer",
+    "layer2",
+    "head",
+    "label",
+    "subset",
+    "axis",
+    "x",
+    "metric",
+    "probe_seed",
+    "value",
+    "n",
+]
 
 
 def conllu(sentences) -> str:

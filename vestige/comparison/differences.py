@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from vestige.compare.pairing import Paired, pair
-from vestige.compare.statistics import bootstrap, equivalence_p, interval, sign_flip_p
+from vestige.comparison.pairing import Paired, pair
+from vestige.comparison.statistics import bootstrap, equivalence_p, interval, sign_flip_p
 
 
 @dataclass(frozen=True)
