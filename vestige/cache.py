@@ -59,7 +59,7 @@ def explaining_storage(place: Path) -> Iterator[None]:
                 fix="free some space or choose another place (--cache, or VESTIGE_CACHE), and run again: "
                 "finished work is kept",
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
             raise StorageError(
                 f"cannot write into {place.parent}: {error.strerror}",
                 fix="choose a folder you may write to with --cache, or VESTIGE_CACHE",

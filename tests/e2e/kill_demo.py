@@ -15,7 +15,16 @@ TABLES = ("results.parquet", "comparisons.parquet")
 
 
 def start(folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "vestige.cli", "demo", "--out", str(folder / "run"), "--cache", str(folder / "cache")]
+    command = [
+        sys.executable,
+        "-m",
+        "vestige.cli",
+        "demo",
+        "--out",
+        str(folder / "run"),
+        "--cache",
+        str(folder / "cache"),
+    ]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
 
 

@@ -177,7 +177,7 @@ def _optimiser(model: PreTrainedModel, recipe: Recipe) -> torch.optim.Optimizer:
     decayed = [p for p in model.parameters() if p.ndim > 1]
     spared = [p for p in model.parameters() if p.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": recipe.decay}, {"params": spared, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, eps=recipe.epsilon)
+    return torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, eps=recipe.epsilon, fused=True)
 
 
 def _batches(lengths: Sequence[int], size: int, rng: np.random.Generator | None) -> Iterator[list[int]]:

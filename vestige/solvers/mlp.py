@@ -14,7 +14,6 @@ from torch import Tensor
 
 from vestige.solvers.problem import Features
 
-
 MIN_STEPS = 32
 """Steps an epoch has at least: on few rows, batches are smaller."""
 
