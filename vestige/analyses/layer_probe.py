@@ -26,8 +26,12 @@ from vestige.solvers.mlp import MlpRecipe, solve_mlp
 from vestige.solvers.problem import Features, Fit, log_probabilities, unit_scale
 from vestige.solvers.quasi_newton import principal_axes, solve
 
-L2_PATH = (1e-2, 1e-3, 1e-4, 1e-5)
-"""Ridge strengths tried on dev, from strong to weak, each starting from the last one's weights."""
+L2_PATH = (200.0, 20.0, 2.0)
+"""Ridge strengths tried on dev, divided by the number of training words (a prior of fixed strength),
+from strong to weak, each starting from the last one's weights."""
+
+PATH_GAIN = 0.001
+"""A weaker ridge must gain this much accuracy on dev to be preferred (a tenth of a point)."""
 
 PATH_SLACK = 5.0
 """How much coarser than the final fit the fits on the way are solved."""
@@ -136,14 +140,15 @@ class LayerProbe(Analysis):
     def _choose_ridge(
         self, layer: int, data: "_Data", fit: Callable[[float, Tensor | None], Fit]
     ) -> tuple[float, Tensor | None]:
-        """Walk from strong to weak ridge while accuracy on dev rises; the best ridge and its weights."""
+        """Walk from strong to weak ridge while accuracy on dev gains; the best ridge and its weights."""
         dev, gold = data.features("dev", layer), data.labels["dev"]
-        best_accuracy, best_ridge = -1.0, L2_PATH[0]
+        path = [strength / len(data.labels["train"]) for strength in L2_PATH]
+        best_accuracy, best_ridge = -1.0, path[0]
         best: Tensor | None = None
-        for ridge in L2_PATH:
+        for ridge in path:
             weights = (found := fit(ridge, best)).weights
             accuracy = float((log_probabilities(found, dev)[0].argmax(-1) == gold).float().mean())
-            if accuracy <= best_accuracy:
+            if accuracy < best_accuracy + PATH_GAIN:
                 break
             best_accuracy, best_ridge, best = accuracy, ridge, weights
         return best_ridge, best

@@ -83,13 +83,14 @@ def _subset(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def _judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, settings: Settings) -> pd.DataFrame:
     """`base` (sentences, layers, seeds) and `tuned` (runs, sentences, layers, seeds) in words."""
     total = paired.words.sum()
+    runs, sentences, layers, seeds = tuned.shape
     differences = tuned.mean(-1) - base.mean(-1)
-    distribution = bootstrap(differences, paired.words, settings.resamples, settings.seed)
+    over_runs = np.broadcast_to(differences.mean(0), differences.shape)
+    before = np.broadcast_to(base.mean(-1), differences.shape)
+    together = np.concatenate([differences, over_runs, before, tuned.mean(-1)], axis=-1)
+    drawn = bootstrap(together, paired.words, settings.resamples, settings.seed)
+    distribution, items, base_spread, tuned_spread = (drawn[:, i * layers : (i + 1) * layers] for i in range(4))
     low, high = interval(distribution, settings.confidence)
-    base_spread = bootstrap(base.mean(-1)[None], paired.words, settings.resamples, settings.seed)
-    tuned_spread = bootstrap(tuned.mean(-1), paired.words, settings.resamples, settings.seed)
-    items = bootstrap(differences.mean(0, keepdims=True), paired.words, settings.resamples, settings.seed)
-    runs, sentences, _, seeds = tuned.shape
     columns = {
         "metric": metric,
         "layer": list(paired.layers),

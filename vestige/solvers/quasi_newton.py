@@ -19,9 +19,9 @@ Certificate: Fenchel duality. With p_i the predicted distributions, U = P - Y an
 where r* is the conjugate of the penalty and R says how far each bias is taken to be from its
 optimum: at least 1, at least four diagonal Newton steps. Biases are not penalised, so no strict
 bound exists without such a guess; on rows of unit root mean square, as the probes use them, it
-held in every case that was tried, on rows far from the origin it can fall short by a small factor. With l2 = 0, p is first
-shrunk towards Y so that |V| <= l1; with neither penalty there is no finite dual bound and the
-largest slope decides.
+held in every case that was tried, on rows far from the origin it can fall short by a small
+factor. With l2 = 0, p is first shrunk towards Y so that |V| <= l1; with neither penalty there is
+no finite dual bound and the largest slope decides.
 """
 
 from collections import deque
