@@ -124,7 +124,7 @@ def _train(model: PreTrainedModel, encoder: HuggingFaceEncoder, task: Task, reci
                 loss = _loss(model, encoder, [encoded[i] for i in which], labels[which])
                 if not torch.isfinite(loss.detach()):
                     raise ModelError(
-                        f"fine-tuning diverged: the loss of epoch {epoch} is {float(loss)}",
+                        f"fine-tuning diverged: the loss of epoch {epoch} is {float(loss.detach())}",
                         fix="lower the learning rate",
                     )
                 optimiser.zero_grad()
