@@ -24,14 +24,19 @@ def corpus(rng: np.random.Generator, sizes=(("train", 120), ("dev", 30), ("test"
     return Corpus("made-up", splits, {"tag": "token"})
 
 
-def represent(folder: Path, made: Corpus, vector, widths=(16, 16, 16), scale=1.0, seed=0) -> Inputs:
-    """Representations whose layer l of a word is vector(sentence, word, l) plus noise, times `scale`."""
+def represent(folder: Path, made: Corpus, vector, widths=(16, 16, 16), scale=1.0, seed=0, keep=99) -> Inputs:
+    """Representations whose layer l of a word is vector(sentence, word, l) plus noise, times `scale`.
+
+    Words past the first `keep` of a sentence have no row, as if the model had no room for them.
+    """
     rng = np.random.default_rng(seed)
     found = {}
     for split, sentences in made.splits.items():
         place = folder / split
         place.mkdir(parents=True)
-        index = np.array([(i, j) for i, s in enumerate(sentences) for j in range(len(s.words))], dtype=np.int32)
+        index = np.array(
+            [(i, j) for i, s in enumerate(sentences) for j in range(min(keep, len(s.words)))], dtype=np.int32
+        )
         layers = create_layers(place, len(index), widths, "float32")
         for layer, array in enumerate(layers):
             clean = np.array([vector(sentences[i], j, layer) for i, j in index])

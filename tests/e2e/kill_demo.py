@@ -1,6 +1,8 @@
 """Kill the full demo at random moments, five times over, and compare its tables with an undisturbed run.
 
 Not part of `make test` (it takes as long as several demos): python tests/e2e/kill_demo.py FOLDER
+An undisturbed run that FOLDER/undisturbed/run already holds is taken as it is (kills are then spread
+over four minutes).
 """
 
 import os
@@ -30,10 +32,12 @@ def start(folder: Path) -> subprocess.Popen:
 
 def main(root: Path) -> None:
     """Run once undisturbed, then once with five kills, and say whether the bytes agree."""
-    began = time.monotonic()
-    assert start(root / "undisturbed").wait() == 0
-    took = time.monotonic() - began
-    print(f"undisturbed: {took:.0f} s", flush=True)
+    took = 240.0
+    if not (root / "undisturbed/run/results.parquet").exists():
+        began = time.monotonic()
+        assert start(root / "undisturbed").wait() == 0
+        took = time.monotonic() - began
+        print(f"undisturbed: {took:.0f} s", flush=True)
     rng = random.Random(0)
     for kill in range(5):
         process = start(root / "killed")

@@ -51,8 +51,9 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(undisturbed, tmp_p
     rng = random.Random(0)
     for everything in (True, False, True):
         process = start(tmp_path)
-        time.sleep(rng.uniform(0.15, 0.9) * took)
-        if process.poll() is None:
+        try:
+            process.wait(timeout=rng.uniform(0.15, 0.9) * took)
+        except subprocess.TimeoutExpired:
             if everything:
                 os.killpg(process.pid, signal.SIGKILL)
             else:

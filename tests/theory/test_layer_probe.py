@@ -113,6 +113,20 @@ def test_labels_that_train_lacks_are_wrong_and_counted(made, tmp_path):
     assert len(theirs) == 3 * counted and not theirs["correct"].any()
 
 
+def test_a_label_that_only_words_past_the_limit_have_is_no_class(made, tmp_path):
+    splits = {
+        split: tuple(
+            replace(s, annotations={"tag": (*s.annotations["tag"][:2], *["END"] * (len(s.words) - 2))})
+            for s in sentences
+        )
+        for split, sentences in made.splits.items()
+    }
+    corpus = Corpus("cut", splits, {"tag": "token"})
+    inputs = synthetic.represent(tmp_path, corpus, lambda s, w, layer: synthetic.label_vector(s, w, layer), keep=2)
+    items = pd.DataFrame(LayerProbe(seeds=1).run(inputs).items)
+    assert "END" not in set(items["gold"]) | set(items["predicted"])
+
+
 def test_a_single_label_is_refused(made, tmp_path):
     splits = {
         split: tuple(replace(s, annotations={"tag": ("T0",) * len(s.words)}) for s in sentences)

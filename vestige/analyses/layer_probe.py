@@ -5,6 +5,7 @@ one-hidden-layer network beside it) is trained on the word vectors of every laye
 the test split, next to a control task, the majority label and the word-type majority.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,7 +96,8 @@ class LayerProbe(Analysis):
             return None
         types = sorted({word for words in data.words.values() for word in words})
         number = {label: index for index, label in enumerate(data.classes)}
-        drawn = [control_labels(types, inputs.task.label_counts, seed) for seed in range(self.seeds)]
+        shares = Counter(data.classes[label] for label in data.labels["train"].tolist())
+        drawn = [control_labels(types, shares, seed) for seed in range(self.seeds)]
         return {
             split: torch.tensor([[number[labels[word]] for word in words] for labels in drawn])
             for split, words in data.words.items()
