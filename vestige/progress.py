@@ -6,11 +6,9 @@ anywhere else nothing is shown. `quiet()` switches bars off altogether.
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-Item = TypeVar("Item")
+from typing import Any
 
 PATIENCE = 2.0
 """Seconds a piece of work may last before its bar is shown."""
@@ -87,13 +85,3 @@ def bar(description: str, total: int | None = None) -> Iterator[Bar]:
         yield shown
     finally:
         shown.close()
-
-
-def track(items: Iterable[Item], description: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items, counting each when the next is asked for."""
-    if total is None and isinstance(items, Sized):
-        total = len(items)
-    with bar(description, total) as shown:
-        for item in items:
-            yield item
-            shown.advance()

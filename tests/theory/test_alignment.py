@@ -1,4 +1,4 @@
-"""Words and sub-words (METHODS 16, item 12): what holds for every family whatever its weights."""
+"""Words and sub-words: what holds for every family whatever its weights."""
 
 import numpy as np
 import pytest

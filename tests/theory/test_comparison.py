@@ -1,4 +1,4 @@
-"""METHODS 16, item 14: what must hold of any comparison, whatever the models."""
+"""What must hold of any comparison, whatever the models."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Control tasks (METHODS 4 and 16, item 4) and the baselines that need no model."""
+"""Control tasks and the baselines that need no model."""
 
 from collections import Counter
 

@@ -60,7 +60,7 @@ def test_converged_probes_certify_their_distance_from_the_optimum(inputs):
 
 
 def test_selectivity_of_a_control_task_is_about_zero(made, tmp_path):
-    """METHODS 16.4: where gold labels are themselves a control task, nothing sets the two apart."""
+    """Where gold labels are themselves a control task, nothing sets the two apart."""
     gold = control_task(made.task("tag"), seed=99)
     splits = {
         split: tuple(replace(s, annotations={"tag": s.annotations[gold.name]}) for s in sentences)
@@ -74,7 +74,7 @@ def test_selectivity_of_a_control_task_is_about_zero(made, tmp_path):
 
 
 def test_vectors_that_are_word_types_learn_the_control_task_of_all_seen_types(made, tmp_path):
-    """METHODS 16.4: one-hot types give control accuracy = share of seen types, plus chance on the rest."""
+    """One-hot types give control accuracy = share of seen types, plus chance on the rest."""
     one_hot = {f"w{i}": np.eye(64)[i] * 50 for i in range(60)}
     inputs = synthetic.represent(tmp_path, made, lambda s, w, layer: one_hot[s.words[w]], widths=(64,))
     outcome = LayerProbe(l2=1e-5).run(inputs)

@@ -1,4 +1,4 @@
-"""What holds for softmax regression with an elastic net (METHODS 16, item 5), whatever the data."""
+"""What holds for softmax regression with an elastic net, whatever the data."""
 
 import numpy as np
 import pytest

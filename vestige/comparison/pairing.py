@@ -27,11 +27,6 @@ class Paired:
     dropped: int
     """Items that only one side has (a tokenizer or a limit that differs) and that are left out."""
 
-    @property
-    def differences(self) -> np.ndarray:
-        """(runs, sentences, layers): tuned minus base, averaged over seeds, in words."""
-        return self.tuned.mean(-1) - self.base.mean(-1)
-
 
 def pair(base: pd.DataFrame, tuned: Sequence[pd.DataFrame]) -> Paired:
     """Pair item tables (columns sentence, word, layer, probe_seed, correct) of one base and its tuned runs."""

@@ -113,8 +113,8 @@ def principal_axes(features: Features) -> Axes:
 def evaluate(features: Features, labels: Tensor, weights: Tensor) -> Evaluation:
     """One pass over the rows.
 
-    Columns are padded to a multiple of 16 and the gradient is accumulated transposed: both make the
-    two products, which are nearly all of the time, a quarter faster.
+    Columns are padded to a multiple of 16 and the gradient is accumulated transposed: with few
+    columns that makes the two products, which are nearly all of the time, faster.
     """
     probes, extended, classes = weights.shape
     columns = probes * classes

@@ -1,8 +1,7 @@
 """CoNLL-U treebanks, through the `conllu` package.
 
-Multiword ranges (`3-4`) and empty nodes (`5.1`) are not words of the tree and are left out
-whole; keeping them and shifting heads breaks every sentence that has one (see METHODS of
-structural probing: it did in a well-known implementation).
+Multiword ranges (`3-4`) and empty nodes (`5.1`) are not words of the tree and are left out whole:
+keeping them as words and shifting heads breaks every sentence that has one.
 """
 
 from pathlib import Path
