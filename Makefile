@@ -24,6 +24,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) -c constraints.txt -e '.[dev]'
+	$(PIP) --no-deps neurox==1.0.9
 	touch $@
 
 demo: $(VENV)/.installed

@@ -15,12 +15,12 @@ def rows(what: str, under: Path = Path("runs")) -> Iterator[tuple[str, str]]:
             kind = find_analysis(name)
             yield name, f"{kind.title}; tasks at level {', '.join(kind.levels)} ({kind.source})"
     elif what == "corpora":
-        from vestige.corpus.load import BUILTIN, load_corpus
+        from vestige.corpus.catalog import entries
 
-        for name in BUILTIN:
-            corpus = load_corpus(name)
-            sizes = ", ".join(f"{split} {len(sentences)}" for split, sentences in corpus.splits.items())
-            yield name, f"{sizes} sentences; tasks {', '.join(corpus.levels)}"
+        for entry in entries():
+            sizes = ", ".join(f"{split} {count}" for split, count in entry.counts.items())
+            here = "built in" if entry.builtin else "here" if entry.root() else "to get"
+            yield entry.name, f"{here}; {sizes} sentences; tasks {', '.join(entry.tasks)}"
     elif what == "runs":
         for lock in sorted(under.glob("*/study.lock.json")):
             whole = (lock.parent / "results.parquet").exists()

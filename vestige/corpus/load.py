@@ -1,83 +1,14 @@
-"""`load_corpus`: from a name or files to a Corpus, by a table of formats."""
+"""`load_corpus`: from a name or files to a Corpus, by the catalog and the table of formats."""
 
 import re
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
-from functools import partial
-from importlib.resources import files
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from vestige.corpus.types import SPLITS, Corpus, Level, Sentence
+from vestige.corpus.catalog import Entry, entries, find_entry
+from vestige.corpus.formats import FORMATS, find_format
+from vestige.corpus.types import SPLITS, Corpus
 from vestige.errors import CorpusError
-
-
-class Format(NamedTuple):
-    """How to read one file of a format, and what its labels are attached to."""
-
-    read: Callable[..., list[Sentence]]
-    levels: Callable[..., dict[str, Level]]
-
-
-def _conllu(**options: Any) -> Format:
-    from vestige.corpus.readers.conllu import LEVELS, read_conllu
-
-    return Format(partial(read_conllu, **options), lambda: dict(LEVELS))
-
-
-def _conll2000(**options: Any) -> Format:
-    from vestige.corpus.readers.columns import CONLL2000_LEVELS, read_conll2000
-
-    return Format(partial(read_conll2000, **options), lambda: dict(CONLL2000_LEVELS))
-
-
-def _pmb(**options: Any) -> Format:
-    from vestige.corpus.readers.columns import PMB_LEVELS, read_pmb
-
-    return Format(partial(read_pmb, **options), lambda: dict(PMB_LEVELS))
-
-
-def _columns(*, columns: Mapping[str, int], **options: Any) -> Format:
-    from vestige.corpus.readers.columns import read_columns
-
-    return Format(partial(read_columns, columns=columns, **options), lambda: dict.fromkeys(columns, "token"))
-
-
-def _parallel(*, task: str = "label") -> Format:
-    from vestige.corpus.readers.parallel import read_parallel
-
-    def read(paths: list[str]) -> list[Sentence]:
-        if isinstance(paths, str | Path) or len(paths) != 2:
-            raise CorpusError(
-                f"parallel files come in pairs, found {paths!r}",
-                fix="give each split as [words file, labels file]",
-            )
-        words, labels = paths
-        return read_parallel(words, labels, task)
-
-    return Format(read, lambda: {task: "token"})
-
-
-def _tsv(*, task: str = "label", **options: Any) -> Format:
-    from vestige.corpus.readers.tsv import read_tsv
-
-    return Format(partial(read_tsv, task=task, **options), lambda: {task: "sentence"})
-
-
-FORMATS: dict[str, Callable[..., Format]] = {
-    "conllu": _conllu,
-    "conll2000": _conll2000,
-    "pmb": _pmb,
-    "columns": _columns,
-    "parallel": _parallel,
-    "tsv": _tsv,
-}
-
-BUILTIN: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "treebank": ("conllu", "{split}.conllu", {}),
-    "opinions": ("tsv", "{split}.tsv", {"task": "opinion"}),
-}
-"""Corpora inside the package: format, file name, options."""
 
 
 def load_corpus(
@@ -87,46 +18,67 @@ def load_corpus(
     name: str | None = None,
     dev: float | None = None,
     seed: int = 0,
+    derive: str | None = None,
     **options: Any,
 ) -> Corpus:
-    """A corpus by the name of a built-in one, from one file, or from a file per split.
+    """A corpus by its name in the catalog, from a file or folder, from a file per split, or from the hub.
 
     >>> load_corpus("treebank")                                           # built in
+    >>> load_corpus("ud_ewt")                                             # in the catalog: `vestige ls corpora`
+    >>> load_corpus("treebank", derive="bigram_shift")                    # a task made from trees or text
     >>> load_corpus({"train": "a.conllu", "test": "b.conllu"}, dev=0.1)   # dev cut from train
     >>> load_corpus({"train": "train.txt", "test": "test.txt"}, format="conll2000", dev=0.1)
     >>> load_corpus({"train": "t.txt"}, format="columns", columns={"ner": 3})
     >>> load_corpus({"train": ["words.txt", "labels.txt"]}, format="parallel", task="pos")
+    >>> load_corpus("bigram_shift.txt", format="senteval", task="bigram_shift")
+    >>> load_corpus("stanfordnlp/sst2", format="hub", words="sentence", label="label")
     """
-    if isinstance(source, str) and source in BUILTIN:
-        return _builtin(source)
+    entry = find_entry(source) if isinstance(source, str) and format is None else None
+    corpus = _from_catalog(entry, options) if entry else _from_files(source, format, name, options)
+    if dev is not None:
+        corpus = corpus.hold_out("dev", dev, seed)
+    if derive is not None:
+        from vestige.corpus.derive import derive_task
+
+        corpus = derive_task(corpus, derive, seed=seed)
+    return corpus
+
+
+def _from_catalog(entry: Entry, options: Mapping[str, Any]) -> Corpus:
+    root = entry.root()
+    if root is not None:
+        return _read(entry.sources(root), entry.format, entry.name, {**entry.options, **options})
+    if entry.hub is None or entry.restricted:
+        raise entry.missing()
+    hub = {**entry.hub, **options}
+    return _read(hub.pop("id"), "hub", entry.name, hub)
+
+
+def _from_files(source: Any, format: str | None, name: str | None, options: Mapping[str, Any]) -> Corpus:
+    if format is not None and find_format(format).whole:
+        return _read(source, format, name or Path(str(source)).stem, options)
     if isinstance(source, str | Path):
         source = _split_files(Path(source))
-    format = format or _guess_format(source)
-    if format not in FORMATS:
-        near = get_close_matches(format, FORMATS, n=1)
-        raise CorpusError(
-            f"unknown corpus format {format!r}; known: {', '.join(FORMATS)}",
-            fix=f"did you mean {near[0]!r}?" if near else "name one of them",
-        )
-    reader = FORMATS[format](**options)
-    splits = {split: tuple(reader.read(paths)) for split, paths in source.items()}
-    corpus = Corpus(name or _guess_name(source), splits, reader.levels())
-    return corpus if dev is None else corpus.hold_out("dev", dev, seed)
+    return _read(source, format or _guess_format(source), name or _guess_name(source), options)
 
 
-def _builtin(name: str) -> Corpus:
-    format, pattern, options = BUILTIN[name]
-    folder = files("vestige.corpus") / "builtin" / name
-    paths = {split: str(folder / pattern.format(split=split)) for split in SPLITS}
-    return load_corpus(paths, format=format, name=name, **options)
+def _read(source: Any, format: str, name: str, options: Mapping[str, Any]) -> Corpus:
+    found = find_format(format)
+    if found.whole:
+        splits = found.read(source, **options)
+    else:
+        splits = {split: found.read(paths, **options) for split, paths in source.items()}
+    levels = found.levels_of(splits, **options)
+    return Corpus(name, {split: tuple(sentences) for split, sentences in splits.items()}, levels)
 
 
 def _split_files(path: Path) -> dict[str, Any]:
     """A single file is a corpus with one split; in a folder, file names say train, dev or test."""
     if not path.exists():
+        builtin = ", ".join(entry.name for entry in entries() if entry.builtin)
         raise CorpusError(
-            f"{path}: no such file or folder, nor a built-in corpus ({', '.join(BUILTIN)})",
-            fix="check the path, or see `vestige ls corpora`",
+            f"{path}: no such file or folder, nor a corpus of the catalog ({builtin}, ...)",
+            fix="check the path, or see `vestige ls corpora`; an id on the Hugging Face hub needs format='hub'",
         )
     if path.is_file():
         return {"train": path}

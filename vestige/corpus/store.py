@@ -2,9 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from vestige.cache import write_file
-from vestige.corpus.types import Corpus, Sentence, Task
+from vestige.corpus.types import Corpus, Level, Sentence, Span, SpanPair, Task
 from vestige.digest import digest_json
 
 
@@ -16,7 +17,7 @@ def save_task(task: Task, root: Path) -> Path:
         "task": task.name,
         "level": task.level,
         "splits": {
-            split: [[s.id, list(s.words), list(s.second), s.annotations[task.name]] for s in sentences]
+            split: [[s.id, list(s.words), list(s.second), s.annotations.get(task.name)] for s in sentences]
             for split, sentences in task.corpus.splits.items()
         },
     }
@@ -32,9 +33,18 @@ def read_task(path: Path) -> Task:
     name = content["task"]
     splits = {
         split: tuple(
-            Sentence(id_, tuple(words), tuple(second), {name: tuple(labels) if isinstance(labels, list) else labels})
+            Sentence(id_, tuple(words), tuple(second), {name: _restored(labels, content["level"])})
             for id_, words, second, labels in sentences
         )
         for split, sentences in content["splits"].items()
     }
     return Corpus(content["corpus"], splits, {name: content["level"]}, tuple(content["notes"])).task(name)
+
+
+def _restored(labels: Any, level: Level) -> Any:
+    """An annotation as it was before JSON turned its tuples into lists."""
+    if level == "span":
+        return tuple(Span(start, end, tuple(names)) for start, end, names in labels)
+    if level == "span_pair":
+        return tuple(SpanPair((a, b), (c, d), tuple(names)) for (a, b), (c, d), names in labels)
+    return tuple(labels) if isinstance(labels, list) else labels

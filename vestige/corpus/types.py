@@ -12,9 +12,9 @@ from vestige.errors import CorpusError
 Level = Literal["token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text"]
 """What one label is attached to.
 
-token: a label per word. span: `Span`s. span_pair: `SpanPair`s. sentence: one label per sentence.
-sentence_pair: one label (or number) per pair of segments. tree: a head per word (0 = root).
-text: no label at all.
+token: a label per word. span: `Span`s. span_pair: `SpanPair`s. sentence: one label (or number) per
+sentence. sentence_pair: one label (or number) per pair of segments. tree: a head per word (0 = root).
+text: no label at all. Words are counted over both segments, where there are two.
 """
 
 SPLITS = ("train", "dev", "test")
@@ -76,6 +76,9 @@ class Corpus:
             for task, level in self.levels.items():
                 for sentence in sentences:
                     _check_annotation(self.name, sentence, task, level)
+        for task, level in self.levels.items():
+            if level in ("sentence", "sentence_pair"):
+                _check_one_kind(self, task)
 
     def __getitem__(self, split: str) -> tuple[Sentence, ...]:
         if split not in self.splits:
@@ -101,8 +104,8 @@ class Corpus:
         note = f"limited to the first {sentences} sentences of every split"
         return replace(self, splits=cut, notes=(*self.notes, note))
 
-    def hold_out(self, split: str, fraction: float, seed: int = 0) -> "Corpus":
-        """Cut `split` out of train by a seeded hash of sentence ids (order plays no role)."""
+    def hold_out(self, split: str, fraction: float, seed: int = 0, source: str = "train") -> "Corpus":
+        """Cut `split` out of `source` by a seeded hash of sentence ids (order plays no role)."""
         if split in self.splits:
             raise CorpusError(
                 f"corpus {self.name!r} already has a split {split!r}",
@@ -111,17 +114,18 @@ class Corpus:
         threshold = int(fraction * 2**32)
         kept: list[Sentence] = []
         held: list[Sentence] = []
-        for sentence in self["train"]:
+        for sentence in self[source]:
             draw = int(digest_json([seed, sentence.id], length=8), 16)
             (held if draw < threshold else kept).append(sentence)
         if not held or not kept:
             raise CorpusError(
-                f"holding out {fraction:g} of {len(self['train'])} training sentences of "
+                f"holding out {fraction:g} of the {len(self[source])} sentences of {source!r} of "
                 f"{self.name!r} as {split!r} leaves one side empty",
                 fix="choose another fraction",
             )
-        note = f"{split}: {len(held)} sentences cut from train (fraction {fraction:g}, seed {seed})"
-        splits = {**self.splits, "train": tuple(kept), split: tuple(held)}
+        note = f"{split}: {len(held)} sentences cut from {source} (fraction {fraction:g}, seed {seed})"
+        cut = {**self.splits, source: tuple(kept), split: tuple(held)}
+        splits = {name: cut[name] for name in sorted(cut, key=_split_order)}
         return replace(self, splits=splits, notes=(*self.notes, note))
 
 
@@ -139,9 +143,8 @@ class Task:
 
     @cached_property
     def label_counts(self) -> Counter[str]:
-        """How often each label occurs in train (token and sentence levels)."""
-        labels = self.labels("train")
-        return Counter(labels if self.level in ("sentence", "sentence_pair") else _flat(labels))
+        """How often each label occurs in train."""
+        return Counter(_labels(self.labels("train"), self.level))
 
     def digest(self, splits: Iterable[str]) -> str:
         """Hash of the labels (not of the words) of the splits."""
@@ -170,8 +173,15 @@ def stable_ids(texts: Iterable[str]) -> list[str]:
     return ids
 
 
-def _flat(labels: Iterable[Iterable[str]]) -> Iterable[str]:
-    return (label for sentence in labels for label in sentence)
+def _labels(annotations: Iterable[Any], level: Level) -> Iterable[Any]:
+    if level in ("sentence", "sentence_pair"):
+        return annotations
+    flat = (item for sentence in annotations for item in sentence)
+    return (label for item in flat for label in item.labels) if level in ("span", "span_pair") else flat
+
+
+def _split_order(split: str) -> tuple[int, str]:
+    return (SPLITS.index(split) if split in SPLITS else len(SPLITS), split)
 
 
 def _check_unique_ids(corpus: str, split: str, sentences: Sequence[Sentence]) -> None:
@@ -190,14 +200,46 @@ def _check_annotation(corpus: str, sentence: Sentence, task: str, level: Level) 
     where = sentence.source or f"sentence {sentence.id}"
     if not sentence.words:
         raise CorpusError(f"corpus {corpus!r}, {where}: a sentence without words", fix="remove it")
+    if level == "text":
+        return
     if task not in sentence.annotations:
         raise CorpusError(
             f"corpus {corpus!r}, {where}: no annotation {task!r}",
             fix="annotate every sentence, or leave the task out",
         )
-    if level in ("token", "tree") and len(sentence.annotations[task]) != len(sentence.words):
+    words = len(sentence.words) + len(sentence.second)
+    if level in ("token", "tree") and len(sentence.annotations[task]) != words:
         raise CorpusError(
-            f"corpus {corpus!r}, {where}: {len(sentence.words)} words but "
-            f"{len(sentence.annotations[task])} labels of {task!r}",
+            f"corpus {corpus!r}, {where}: {words} words but {len(sentence.annotations[task])} labels of {task!r}",
             fix="give every word exactly one label",
         )
+    if level in ("span", "span_pair"):
+        for item in sentence.annotations[task]:
+            for start, end in [item[:2]] if level == "span" else item[:2]:
+                _check_span(corpus, where, task, start, end, words)
+
+
+def _check_span(corpus: str, where: str, task: str, start: int, end: int, words: int) -> None:
+    if not 0 <= start < end <= words:
+        empty = "an empty span" if start == end else "a span outside the sentence"
+        raise CorpusError(
+            f"corpus {corpus!r}, {where}: {task!r} has {empty}, [{start}, {end}) of {words} words",
+            fix="spans are half-open and count words from 0; repair or remove it",
+        )
+
+
+def _check_one_kind(corpus: Corpus, task: str) -> None:
+    """Labels of a task are all strings or all numbers: 1 and "1" would count as two labels."""
+    first: tuple[bool, Sentence] | None = None
+    for sentences in corpus.splits.values():
+        for sentence in sentences:
+            text = isinstance(sentence.annotations[task], str)
+            if first is None:
+                first = (text, sentence)
+            elif text != first[0]:
+                values = [s.annotations[task] for s in (first[1], sentence)]
+                raise CorpusError(
+                    f"corpus {corpus.name!r}: the labels of {task!r} mix text and numbers: {values[0]!r} "
+                    f"({first[1].source or first[1].id}) and {values[1]!r} ({sentence.source or sentence.id})",
+                    fix="write all labels the same way",
+                )

@@ -60,7 +60,7 @@ def test_a_folder_without_corpus_files_is_reported(folder):
 
 
 def test_a_path_that_is_not_there_is_reported_with_the_built_in_names(folder):
-    with pytest.raises(CorpusError, match=r"no such file or folder, nor a built-in corpus .*treebank"):
+    with pytest.raises(CorpusError, match=r"no such file or folder, nor a corpus of the catalog .*treebank"):
         load_corpus(folder / "absent")
 
 

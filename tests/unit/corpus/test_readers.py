@@ -65,6 +65,7 @@ class TestConllu:
             "xpos": ("NNS", "VBP"),
             "deprel": ("nsubj", "root"),
             "lemma": ("dog", "bark"),
+            "feats": ("_", "_"),
             "head": (2, 0),
         }
         assert sentence.source == f"{path}:1"
@@ -163,21 +164,21 @@ class TestColumns:
 class TestParallel:
     def test_words_and_labels_meet_line_by_line(self, write):
         words, labels = write("w", "He left\n\nYes\n"), write("l", "PRP VBD\n\nUH\n")
-        first, second = read_parallel(words, labels, task="pos")
+        first, second = read_parallel([words, labels], task="pos")
         assert (first.words, first.annotations) == (("He", "left"), {"pos": ("PRP", "VBD")})
         assert second.source == f"{words}:3"
 
     def test_a_line_whose_counts_differ_is_reported_in_both_files(self, write):
         words, labels = write("words.txt", "a\nb c\n"), write("labels.txt", "A\nB\n")
         with pytest.raises(CorpusError, match=r"words\.txt:2 has 2 words but .*labels\.txt:2 has 1 labels"):
-            read_parallel(words, labels)
+            read_parallel([words, labels])
 
     def test_files_of_different_length_are_refused(self, write):
         with pytest.raises(CorpusError, match=r"w has 2 lines but .*l has 1"):
-            read_parallel(write("w", "a\nb\n"), write("l", "A\n"))
+            read_parallel([write("w", "a\nb\n"), write("l", "A\n")])
 
     def test_a_last_line_end_is_optional(self, write):
-        assert len(read_parallel(write("w", "a\nb\n"), write("l", "A\nB"))) == 2
+        assert len(read_parallel([write("w", "a\nb\n"), write("l", "A\nB")])) == 2
 
 
 class TestTsv:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vestige.corpus.readers.text import blocks, read_lines
-from vestige.corpus.types import Level, Sentence, stable_ids
+from vestige.corpus.types import Sentence, stable_ids
 from vestige.errors import CorpusError
 
 
@@ -60,10 +60,6 @@ def read_conll2000(path: str | Path) -> list[Sentence]:
 def read_pmb(path: str | Path) -> list[Sentence]:
     """Parallel Meaning Bank 4 column files: semantic tags and CCG categories."""
     return read_columns(path, {"semtag": 3, "ccg": 4}, separator="\t", comment="#", split_words="~ ")
-
-
-CONLL2000_LEVELS: dict[str, Level] = {"pos": "token", "chunk": "token"}
-PMB_LEVELS: dict[str, Level] = {"semtag": "token", "ccg": "token"}
 
 
 def _width(column: int) -> int:

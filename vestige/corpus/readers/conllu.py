@@ -9,16 +9,8 @@ from pathlib import Path
 import conllu
 
 from vestige.corpus.readers.text import blocks, read_lines
-from vestige.corpus.types import Level, Sentence, stable_ids
+from vestige.corpus.types import Sentence, stable_ids
 from vestige.errors import CorpusError
-
-LEVELS: dict[str, Level] = {
-    "upos": "token",
-    "xpos": "token",
-    "deprel": "token",
-    "lemma": "token",
-    "head": "tree",
-}
 
 
 def _raw(row: list[str], column: int) -> str:
@@ -29,7 +21,7 @@ _FIELD_PARSERS = dict.fromkeys(("xpos", "feats", "deps", "misc"), _raw)
 
 
 def read_conllu(path: str | Path) -> list[Sentence]:
-    """Sentences with upos, xpos, deprel, lemma (per word) and head (0 = root)."""
+    """Sentences with upos, xpos, deprel, lemma, feats (per word) and head (0 = root)."""
     path = Path(path)
     parsed = []
     for line, block in blocks(read_lines(path)):
@@ -70,6 +62,7 @@ def _parse_block(path: Path, line: int, block: list[str]) -> tuple[str, tuple[st
         "xpos": tuple(token["xpos"] or "_" for token in words),
         "deprel": tuple(token["deprel"] or "_" for token in words),
         "lemma": tuple(token["lemma"] or "_" for token in words),
+        "feats": tuple(token["feats"] or "_" for token in words),
         "head": tuple(-1 if token["head"] is None else token["head"] for token in words),
     }
     return tree.metadata.get("sent_id", ""), tuple(token["form"] for token in words), annotations

@@ -1,5 +1,6 @@
 """Parallel files as NeuroX reads them: a sentence a line in one file, its labels a line in another."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from vestige.corpus.readers.text import read_lines
@@ -7,9 +8,13 @@ from vestige.corpus.types import Sentence, stable_ids
 from vestige.errors import CorpusError
 
 
-def read_parallel(words: str | Path, labels: str | Path, task: str = "label") -> list[Sentence]:
+def read_parallel(files: Sequence[str | Path], task: str = "label") -> list[Sentence]:
     """Sentences from space-separated words and space-separated labels, line by line."""
-    words, labels = Path(words), Path(labels)
+    if isinstance(files, str | Path) or len(files) != 2:
+        raise CorpusError(
+            f"parallel files come in pairs, found {files!r}", fix="give each split as [words file, labels file]"
+        )
+    words, labels = map(Path, files)
     word_lines, label_lines = (_without_last_blank(read_lines(path)) for path in (words, labels))
     if len(word_lines) != len(label_lines):
         raise CorpusError(
