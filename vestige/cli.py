@@ -111,14 +111,15 @@ def report(
 
 @app.command("ls")
 def list_things(
-    what: Annotated[str, typer.Argument(help="analyses, corpora or runs.")] = "analyses",
+    what: Annotated[str, typer.Argument(help="analyses, corpora, formats, derived or runs.")] = "analyses",
+    name: Annotated[str | None, typer.Argument(help="A corpus, to read it and say all that is known of it.")] = None,
     under: Annotated[Path, typer.Option("--under", help="Where to look for runs.")] = Path("runs"),
 ) -> None:
-    """List analyses, built-in corpora, or finished runs."""
-    from vestige.listing import rows
+    """List analyses, corpora, their formats, tasks derived from them, or runs."""
+    from vestige.listing import lines
 
-    for name, text in rows(what, under):
-        typer.echo(f"{name:24}{text}")
+    for line in lines(what, name, under):
+        typer.echo(line)
 
 
 @app.command()

@@ -1,29 +1,209 @@
-"""What `vestige ls` shows."""
+"""What `vestige ls` shows, line by line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
-from vestige.errors import VestigeError
+from vestige.errors import CorpusError, VestigeError
+
+if TYPE_CHECKING:
+    from vestige.corpus.catalog import Entry
+    from vestige.corpus.types import Corpus
+
+SPLITS = ("train", "dev", "test")
+
+WIDTH = 100
+"""Columns of a terminal that every line fits into."""
 
 
-def rows(what: str, under: Path = Path("runs")) -> Iterator[tuple[str, str]]:
-    """(name, description) of everything of a kind."""
-    if what == "analyses":
-        from vestige.analyses import analysis_names, find_analysis
+def lines(what: str, name: str | None = None, under: Path = Path("runs")) -> Iterator[str]:
+    """Everything of a kind, or what is known of the corpus called `name`."""
+    if what == "corpora":
+        return _corpus(name) if name else _corpora()
+    if what not in KINDS or name:
+        raise VestigeError(
+            f"cannot list {what if what not in KINDS else f'{what} {name}'!r}",
+            fix="say analyses, corpora or runs; or formats, derived, or corpora and the name of one",
+        )
+    return (line for found, text in KINDS[what](under) for line in _hanging(found, text))
 
-        for name in analysis_names():
-            kind = find_analysis(name)
-            yield name, f"{kind.title}; tasks at level {', '.join(kind.levels)} ({kind.source})"
-    elif what == "corpora":
-        from vestige.corpus.catalog import entries
 
-        for entry in entries():
-            sizes = ", ".join(f"{split} {count}" for split, count in entry.counts.items())
-            here = "built in" if entry.builtin else "here" if entry.root() else "to get"
-            yield entry.name, f"{here}; {sizes} sentences; tasks {', '.join(entry.tasks)}"
-    elif what == "runs":
-        for lock in sorted(under.glob("*/study.lock.json")):
-            whole = (lock.parent / "results.parquet").exists()
-            yield lock.parent.name, f"{lock.parent} ({'finished' if whole else 'not finished'})"
-    else:
-        raise VestigeError(f"cannot list {what!r}", fix="say analyses, corpora or runs")
+def _analyses(_: Path) -> Iterator[tuple[str, str]]:
+    from vestige.analyses import analysis_names, find_analysis
+
+    for name in analysis_names():
+        kind = find_analysis(name)
+        yield name, f"{kind.title}; tasks at level {', '.join(kind.levels)} ({kind.source})"
+
+
+def _formats(__: Path) -> Iterator[tuple[str, str]]:
+    from vestige.corpus.formats import FORMATS
+
+    for name, format in FORMATS.items():
+        module, _, function = format.reader.partition(":")
+        reader = getattr(import_module(f"vestige.corpus.readers.{module}"), function)
+        options = ", ".join(list(signature(reader).parameters)[1:])
+        about = (reader.__doc__ or "").strip().splitlines()[0]
+        files = "one file, folder or archive" if format.whole else "a file per split"
+        yield name, f"{about} From {files}{f'; options {options}' if options else ''}."
+
+
+def _runs(under: Path) -> Iterator[tuple[str, str]]:
+    for lock in sorted(under.glob("*/study.lock.json")):
+        whole = (lock.parent / "results.parquet").exists()
+        yield lock.parent.name, f"{lock.parent} ({'finished' if whole else 'not finished'})"
+
+
+def _derived(_: Path) -> Iterator[tuple[str, str]]:
+    from vestige.corpus.derive import DERIVED
+
+    for name, derived in DERIVED.items():
+        needs = "; or ".join(", ".join(names) for names in derived.needs) or "words"
+        yield name, f"{derived.description}; labels per {derived.level}; from {needs}"
+
+
+KINDS: dict[str, Callable[[Path], Iterable[tuple[str, str]]]] = {
+    "analyses": _analyses,
+    "formats": _formats,
+    "derived": _derived,
+    "runs": _runs,
+}
+
+GROUPS = {
+    "built in": "built in",
+    "here": "here",
+    "hub": "to get: load_corpus fetches it from the Hugging Face hub",
+    "by hand": "to get by hand: `vestige ls corpora NAME` says how",
+    "licence": "to get under a licence: `vestige ls corpora NAME` says where",
+}
+"""Where a corpus is -> the heading of all that are there, in this order."""
+
+
+def _place(entry: "Entry") -> str:
+    if entry.builtin:
+        return "built in"
+    if entry.root():
+        return "here"
+    return "licence" if entry.restricted else "hub" if entry.hub else "by hand"
+
+
+def _corpora() -> Iterator[str]:
+    from vestige.corpus.catalog import entries
+
+    found: dict[str, list[Entry]] = {place: [] for place in GROUPS}
+    for entry in entries():
+        found[_place(entry)].append(entry)
+    yield _row("corpus", "train / dev / test", "labels per", "licence")
+    for place, group in found.items():
+        if group:
+            yield ""
+            yield GROUPS[place]
+            for entry in group:
+                yield _row(
+                    f"  {entry.name}", _sizes(entry), ", ".join(dict.fromkeys(entry.tasks.values())), entry.licence
+                )
+    yield ""
+    yield "Sizes are those published, in sentences or pairs."
+
+
+def _row(name: str, sizes: str, levels: str, licence: str) -> str:
+    return f"{name:33} {sizes:22} {_shorter(levels, 17):17} {_shorter(licence, 25)}".rstrip()
+
+
+def _shorter(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _sizes(entry: "Entry") -> str:
+    """Published sizes; of a corpus that is partly here, those of the splits that are."""
+    root = entry.root()
+    lacking = entry.absent(root) if root else {}
+    return " / ".join("–" if split in lacking else str(entry.counts.get(split, "–")) for split in SPLITS)
+
+
+def _corpus(name: str) -> Iterator[str]:
+    from difflib import get_close_matches
+
+    from vestige.corpus.catalog import entries, find_entry
+
+    entry = find_entry(name)
+    if entry is None:
+        near = get_close_matches(name, [entry.name for entry in entries()], n=1)
+        raise CorpusError(
+            f"the catalog has no corpus {name!r}",
+            fix=f"did you mean {near[0]!r}?" if near else "see `vestige ls corpora`",
+        )
+    yield f"{entry.name}: {entry.title}"
+    root = entry.root()
+    yield from _hanging("  where", _where(entry, root))
+    yield from _read(entry) if root else _published(entry)
+    for title, text in (("licence", entry.licence), ("citation", entry.citation), ("used by", ", ".join(entry.papers))):
+        yield from _hanging(f"  {title}", text)
+    if not entry.builtin:
+        yield from _hanging("  to get", entry.get.strip())
+        yield from _hanging("  folder", str(entry.roots()[0]))
+
+
+def _where(entry: "Entry", root: Path | None) -> str:
+    if entry.builtin:
+        return "built in"
+    if root:
+        return str(root)
+    if entry.hub and not entry.restricted:
+        return f"not here; load_corpus({entry.name!r}) fetches {entry.hub['id']} from the Hugging Face hub"
+    return "not here; it needs a licence" if entry.restricted else "not here"
+
+
+def _published(entry: "Entry") -> Iterator[str]:
+    sizes = ", ".join(f"{split} {count}" for split, count in entry.counts.items())
+    yield from _hanging("  sizes", f"{sizes} (as published)" if sizes else "")
+    for task, level in entry.tasks.items():
+        yield from _hanging(f"  task {task}", level)
+
+
+def _read(entry: "Entry") -> Iterator[str]:
+    """What is in the files: sizes, labels, and what was left out."""
+    from vestige.corpus.load import load_corpus
+
+    corpus = load_corpus(entry.name)
+    for split, sentences in corpus.splits.items():
+        words = sum(len(sentence.words) + len(sentence.second) for sentence in sentences)
+        unit = "pairs" if any(sentence.second for sentence in sentences) else "sentences"
+        yield from _hanging(f"  {split}", f"{len(sentences)} {unit}, {words} words")
+    for task in corpus.levels:
+        yield from _hanging(f"  task {task}", _labels(corpus, task))
+    for note in corpus.notes:
+        yield from _hanging("  note", note)
+
+
+def _labels(corpus: "Corpus", name: str) -> str:
+    level = corpus.levels[name]
+    if level in ("text", "tree"):
+        return level
+    found = {label for sentences in corpus.splits.values() for s in sentences for label in _each(s.annotations[name])}
+    if all(isinstance(label, float | int) for label in found):
+        return f"{level}, numbers from {min(found):g} to {max(found):g}"
+    some = ", ".join(sorted(found)[:8])
+    return f"{level}, {len(found)} labels: {some}{', ...' if len(found) > 8 else ''}"
+
+
+def _each(annotation: Any) -> Iterator[Any]:
+    """The single labels of an annotation of any level."""
+    for item in annotation if isinstance(annotation, tuple) else (annotation,):
+        yield from getattr(item, "labels", (item,))
+
+
+def _hanging(name: str, text: str) -> list[str]:
+    """The text beside the name, over as many lines as it needs."""
+    indent = f"{name:24}" if len(name) < 24 else f"{name} "
+    return wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=" " * 24,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

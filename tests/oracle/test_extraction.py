@@ -13,12 +13,12 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from vestige.corpus.types import Sentence
-from vestige.models.load import load_model, minilm_folder
+from vestige.models.load import load_model
+from vestige.models.sources import minilm_folder
 from vestige.representations.extract import represent
 from vestige.representations.pool import POOLINGS, SENTENCE_POOLINGS, WORD_POOLINGS
 
 FRAGMENTS = " ".join(tiny.TEXT).split()
-BYTE_LEVEL = ("roberta", "gpt2")
 
 
 def sentences(count: int, longest: int) -> list[Sentence]:
@@ -73,9 +73,9 @@ def assert_equal_to_reference(found, expected) -> None:
 def test_every_layer_of_every_pooling_is_that_of_the_sentence_alone(family, tiny_encoder, cache):
     given = sentences(12, 14)
     found = represent(tiny_encoder(family), given, POOLINGS, cache=cache, batch_tokens=150)
-    summary = -1 if family in ("xlnet", "gpt2") else 0
-    model, tokenizer = tiny.model(family), tiny.tokenizer(family)
-    expected = [reference(model, tokenizer, s, summary, family in BYTE_LEVEL) for s in given]
+    summary = -1 if family in tiny.SUMMARY_LAST else 0
+    model, tokenizer = tiny.stack(family), tiny.tokenizer(family)
+    expected = [reference(model, tokenizer, s, summary, family in tiny.BYTE_LEVEL) for s in given]
     assert found["last"].layers == len(expected[0]["last"]) == 4
     assert_equal_to_reference(found, expected)
 
@@ -103,7 +103,7 @@ def test_pairs_give_the_hidden_states_of_the_pair_alone(family, tiny_encoder, ca
         Sentence("c", ("She", "can't", "remember", "whether", "it", "froze")),
     ]
     found = represent(encoder, given, (*WORD_POOLINGS, *SENTENCE_POOLINGS), cache=cache)
-    model = tiny.model(family)
+    model = tiny.stack(family)
     for number, sentence in enumerate(given):
         inputs = encoder.tokenizer(
             list(sentence.words), list(sentence.second) or None, is_split_into_words=True, return_tensors="pt"

@@ -49,11 +49,18 @@ class Entry:
     """Sentences or examples by split, as published."""
 
     def root(self) -> Path | None:
-        """The folder here that holds all its files, if there is one."""
-        for root in self.roots():
-            if all((root / path).exists() for path in self.paths()):
-                return root
-        return None
+        """The folder here that holds most of its splits, if there is one with any."""
+        best = max(self.roots(), key=lambda root: len(self.present(root)))
+        return best if self.present(best) else None
+
+    def present(self, root: Path) -> list[str]:
+        """The splits whose files are all in the folder (one that is called "all" for a single file)."""
+        return [split for split, paths in self._paths().items() if all((root / path).exists() for path in paths)]
+
+    def absent(self, root: Path) -> dict[str, list[str]]:
+        """The other splits, with their files."""
+        present = self.present(root)
+        return {split: paths for split, paths in self._paths().items() if split not in present}
 
     def roots(self) -> list[Path]:
         """Where its files are looked for, first place first."""
@@ -63,26 +70,36 @@ class Entry:
         named = os.environ.get("VESTIGE_DATA")
         return [*([Path(named) / folder] if named else []), cache_folder() / "corpora" / folder]
 
-    def paths(self) -> list[str]:
-        """Its files, relative to the root."""
-        given = [self.files] if isinstance(self.files, str) else self.files.values()
-        return [path for item in given for path in ([item] if isinstance(item, str) else item)]
-
     def sources(self, root: Path) -> Any:
-        """What the reader is given."""
+        """What the reader is given: the path, or those of the splits that are in the folder."""
         if isinstance(self.files, str):
             return root / self.files
         return {
             split: root / item if isinstance(item, str) else [root / path for path in item]
             for split, item in self.files.items()
+            if split in self.present(root)
         }
 
-    def missing(self) -> CorpusError:
-        """The error for a corpus that is not here."""
-        return CorpusError(
-            f"the corpus {self.name!r} ({self.title}) is not on this machine: expected "
-            f"{', '.join(self.paths())} in {' or '.join(str(root) for root in self.roots())}",
-            fix=f"{self.get.strip()} Put the files into {self.roots()[0]}.",
+    def missing(self, fetching: CorpusError | None = None) -> CorpusError:
+        """The error for a corpus that is not here, and that could not be fetched."""
+        places = self.roots()
+        problem = (
+            f"the corpus {self.name!r} ({self.title}) is not on this machine: expected {self._expected()} "
+            f"in {' or '.join(map(str, places))}"
+        )
+        named = "" if len(places) > 1 else f", or into {self.folder or self.name} of a folder that VESTIGE_DATA names"
+        fix = f"{self.get.strip()} Put the files into {places[0]}{named}."
+        if fetching is None:
+            return CorpusError(problem, fix=fix)
+        return CorpusError(f"{problem}; {fetching.problem}", fix=f"{fix} Or: {fetching.fix}")
+
+    def _paths(self) -> dict[str, list[str]]:
+        by_split = {"all": self.files} if isinstance(self.files, str) else self.files
+        return {split: [item] if isinstance(item, str) else list(item) for split, item in by_split.items()}
+
+    def _expected(self) -> str:
+        return ", ".join(
+            paths[0] if len(paths) == 1 else f"{paths[0]} to {paths[-1]}" for paths in self._paths().values()
         )
 
 

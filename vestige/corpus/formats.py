@@ -54,13 +54,18 @@ def _sentence_task(splits: Splits, *, task: str = "label", second: Any = None, *
 
 def _as_found(splits: Splits, **_: Any) -> Levels:
     """Levels by the shape of the annotations, for formats whose files decide it."""
-    return {
-        task: level
-        for sentences in splits.values()
-        for sentence in sentences
-        for task, value in sentence.annotations.items()
-        if (level := _level_of(sentence, value)) is not None
-    }
+    levels: dict[str, Level] = {}
+    for sentences in splits.values():
+        for sentence in sentences:
+            for task, value in sentence.annotations.items():
+                level = _level_of(sentence, value)
+                if level is not None and levels.setdefault(task, level) != level:
+                    raise CorpusError(
+                        f"{sentence.source or sentence.id}: {task!r} is at level {level!r} here and at level "
+                        f"{levels[task]!r} before",
+                        fix="files of one corpus must label the same kind of thing",
+                    )
+    return levels
 
 
 def _level_of(sentence: Sentence, value: Any) -> Level | None:
@@ -76,12 +81,21 @@ def _level_of(sentence: Sentence, value: Any) -> Level | None:
     return None
 
 
+def _hub(
+    splits: Splits, *, label: str | None = None, task: str | None = None, level: Level | None = None, **_: Any
+) -> Levels:
+    if label is None:
+        return {"text": "text"}
+    return {task or label: level} if level else _as_found(splits)
+
+
 TREEBANK: Levels = {"upos": "token", "xpos": "token", "deprel": "token", "lemma": "token", "head": "tree"}
 
 FORMATS: dict[str, Format] = {
     "conllu": Format("conllu:read_conllu", TREEBANK),
     "conll2000": Format("columns:read_conll2000", {"pos": "token", "chunk": "token"}),
     "pmb": Format("columns:read_pmb", {"semtag": "token", "ccg": "token"}),
+    "ccgbank": Format("ccgbank:read_ccgbank", {"ccg": "token", "pos": "token"}),
     "columns": Format("columns:read_columns", _token),
     "parallel": Format("parallel:read_parallel", _token_task),
     "tsv": Format("tsv:read_tsv", _sentence_task),
@@ -97,7 +111,7 @@ FORMATS: dict[str, Format] = {
     ),
     "protoroles": Format("protoroles:read_protoroles", {"protoroles": "span_pair"}, whole=True),
     "text": Format("raw:read_text", {"text": "text"}),
-    "hub": Format("hub:read_hub", _as_found, whole=True),
+    "hub": Format("hub:read_hub", _hub, whole=True),
 }
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def load_corpus(
     name: str | None = None,
     dev: float | None = None,
     seed: int = 0,
-    derive: str | None = None,
+    derive: str | Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Corpus:
     """A corpus by its name in the catalog, from a file or folder, from a file per split, or from the hub.
@@ -26,6 +27,7 @@ def load_corpus(
     >>> load_corpus("treebank")                                           # built in
     >>> load_corpus("ud_ewt")                                             # in the catalog: `vestige ls corpora`
     >>> load_corpus("treebank", derive="bigram_shift")                    # a task made from trees or text
+    >>> load_corpus("treebank", derive={"word_content": {"targets": 50}})
     >>> load_corpus({"train": "a.conllu", "test": "b.conllu"}, dev=0.1)   # dev cut from train
     >>> load_corpus({"train": "train.txt", "test": "test.txt"}, format="conll2000", dev=0.1)
     >>> load_corpus({"train": "t.txt"}, format="columns", columns={"ner": 3})
@@ -40,18 +42,24 @@ def load_corpus(
     if derive is not None:
         from vestige.corpus.derive import derive_task
 
-        corpus = derive_task(corpus, derive, seed=seed)
+        task, settings = (derive, {}) if isinstance(derive, str) else next(iter(derive.items()))
+        corpus = derive_task(corpus, task, seed=seed, **settings)
     return corpus
 
 
 def _from_catalog(entry: Entry, options: Mapping[str, Any]) -> Corpus:
     root = entry.root()
     if root is not None:
-        return _read(entry.sources(root), entry.format, entry.name, {**entry.options, **options})
+        corpus = _read(entry.sources(root), entry.format, entry.name, {**entry.options, **options})
+        absent = [f"{split} is not here ({', '.join(paths)})" for split, paths in entry.absent(root).items()]
+        return replace(corpus, notes=(*corpus.notes, *absent)) if absent else corpus
     if entry.hub is None or entry.restricted:
         raise entry.missing()
     hub = {**entry.hub, **options}
-    return _read(hub.pop("id"), "hub", entry.name, hub)
+    try:
+        return _read(hub.pop("id"), "hub", entry.name, hub)
+    except CorpusError as error:
+        raise entry.missing(error) from None
 
 
 def _from_files(source: Any, format: str | None, name: str | None, options: Mapping[str, Any]) -> Corpus:
@@ -69,7 +77,8 @@ def _read(source: Any, format: str, name: str, options: Mapping[str, Any]) -> Co
     else:
         splits = {split: found.read(paths, **options) for split, paths in source.items()}
     levels = found.levels_of(splits, **options)
-    return Corpus(name, {split: tuple(sentences) for split, sentences in splits.items()}, levels)
+    notes = tuple(note for sentences in splits.values() for note in getattr(sentences, "notes", ()))
+    return Corpus(name, {split: tuple(sentences) for split, sentences in splits.items()}, levels, notes)
 
 
 def _split_files(path: Path) -> dict[str, Any]:

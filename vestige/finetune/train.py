@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,12 @@ from vestige.corpus.types import Task, words_digest
 from vestige.digest import digest_json
 from vestige.errors import ModelError
 from vestige.finetune.recipe import Recipe
-from vestige.models.align import Encoded, align
-from vestige.models.encoder import HuggingFaceEncoder, weights_digest
-from vestige.models.load import (
-    check_weight_files,
-    load_tokenizer,
-    model_folder,
-    quiet_transformers,
-)
+from vestige.models.align import Encoded, align, encode_words
+from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.identity import weights_digest
+from vestige.models.load import load_tokenizer, quiet_transformers
+from vestige.models.sources import model_folder
+from vestige.models.weights import check_weight_files
 from vestige.progress import bar
 
 VERSION = 1
@@ -141,7 +140,7 @@ def _train(model: PreTrainedModel, encoder: HuggingFaceEncoder, task: Task, reci
 
 def _encode(encoder: HuggingFaceEncoder, task: Task, split: str, recipe: Recipe) -> list[Encoded]:
     limit = min(recipe.max_tokens, encoder.limit or recipe.max_tokens)
-    return list(align(encoder.tokenizer, task.corpus[split], limit, "truncate"))
+    return list(align(partial(encode_words, encoder.tokenizer), task.corpus[split], limit, "truncate"))
 
 
 def _loss(model: PreTrainedModel, encoder: HuggingFaceEncoder, batch: Sequence[Encoded], labels: Tensor) -> Tensor:

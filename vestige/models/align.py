@@ -5,9 +5,9 @@ surface strings. Words that vanish in the tokenizer and words past the model's l
 recorded, never dropped silently.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from transformers import PreTrainedTokenizerBase
 
@@ -20,6 +20,9 @@ Overflow = Literal["truncate", "error"]
 SPECIAL = -1
 """The word index of a token that belongs to no word ([CLS], <sep>, ...)."""
 
+SINK = -2
+"""The word index of a token put before the sentence to draw attention; no sentence mean has it."""
+
 _CHUNK = 512
 
 
@@ -27,10 +30,11 @@ _CHUNK = 512
 class Encoded:
     """One sentence as token ids."""
 
-    ids: tuple[int, ...]
+    ids: tuple[Any, ...]
+    """Token ids; in character models, per word its character ids."""
     type_ids: tuple[int, ...]
     word_of: tuple[int, ...]
-    """Per token the index of its word, counted over both segments; SPECIAL for special tokens."""
+    """Per token the index of its word, counted over both segments; SPECIAL or SINK for tokens of none."""
     words: int
     """How many words the sentence has."""
     kept: int
@@ -43,19 +47,20 @@ class Encoded:
         return [word for word in range(self.kept) if word not in present]
 
 
+Encode = Callable[[Sequence[Sentence]], list[Encoded]]
+"""All tokens of sentences that are all single or all pairs, however long."""
+
+
 def align(
-    tokenizer: PreTrainedTokenizerBase,
-    sentences: Sequence[Sentence],
-    limit: int | None = None,
-    on_overflow: Overflow = "truncate",
+    encode: Encode, sentences: Sequence[Sentence], limit: int | None = None, on_overflow: Overflow = "truncate"
 ) -> Iterator[Encoded]:
-    """Encode every sentence, with special tokens, within `limit` tokens."""
+    """Encode every sentence within `limit` tokens, special ones included."""
     for start in range(0, len(sentences), _CHUNK):
         chunk = sentences[start : start + _CHUNK]
         paired = any(sentence.second for sentence in chunk)
         groups = [[s] for s in chunk] if paired else [list(chunk)]
         for group in groups:
-            for sentence, encoded in zip(group, _encode(tokenizer, group), strict=True):
+            for sentence, encoded in zip(group, encode(group), strict=True):
                 if not encoded.ids:
                     raise CorpusError(
                         f"{sentence.source or f'sentence {sentence.id}'}: the tokenizer makes no token of it at all",
@@ -64,21 +69,26 @@ def align(
                 if limit is None or len(encoded.ids) <= limit:
                     yield encoded
                 else:
-                    yield _shorten(tokenizer, sentence, encoded, limit, on_overflow)
+                    yield _shorten(encode, sentence, encoded, limit, on_overflow)
 
 
-def _encode(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence]) -> list[Encoded]:
+def encode_words(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence]) -> list[Encoded]:
+    """Words as they are, with the tokenizer's own special tokens."""
     pairs = [list(s.second) for s in sentences] if sentences[0].second else None
-    batch = tokenizer(
-        [list(s.words) for s in sentences],
-        pairs,
-        is_split_into_words=True,
-        return_token_type_ids=True,
-        return_attention_mask=False,
-        truncation=False,
-        padding=False,
-        verbose=False,
-    )
+    try:
+        batch = tokenizer(
+            [list(s.words) for s in sentences],
+            pairs,
+            is_split_into_words=True,
+            return_token_type_ids=True,
+            return_attention_mask=False,
+            truncation=False,
+            padding=False,
+            verbose=False,
+        )
+    except TypeError:
+        _find_broken_text(sentences)
+        raise
     encoded = []
     for index, sentence in enumerate(sentences):
         shift = (0, len(sentence.words))
@@ -92,8 +102,26 @@ def _encode(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence]) -
     return encoded
 
 
+def _find_broken_text(sentences: Sequence[Sentence]) -> None:
+    """Half a surrogate pair is no text; JSON can hold it, tokenizers cannot."""
+    for sentence in sentences:
+        for word in (*sentence.words, *sentence.second):
+            if any("\ud800" <= character <= "\udfff" for character in word):
+                raise CorpusError(
+                    f"{sentence.source or f'sentence {sentence.id}'}: the word {word!r} is not valid Unicode",
+                    fix="repair or remove the word",
+                )
+
+
+def with_sink(token: int, encoded: Encoded) -> Encoded:
+    """The sentence with `token` before it, unless it begins with a special token already."""
+    if encoded.word_of[:1] == (SPECIAL,):
+        return encoded
+    return Encoded((token, *encoded.ids), (0, *encoded.type_ids), (SINK, *encoded.word_of), encoded.words, encoded.kept)
+
+
 def _shorten(
-    tokenizer: PreTrainedTokenizerBase,
+    encode: Encode,
     sentence: Sentence,
     encoded: Encoded,
     limit: int,
@@ -106,19 +134,20 @@ def _shorten(
             f"{where}: {len(encoded.ids)} tokens, but the model takes {limit}",
             fix='shorten it, or set on_overflow="truncate" (dropped words are counted)',
         )
-    specials = sum(word == SPECIAL for word in encoded.word_of)
+    specials = sum(word < 0 for word in encoded.word_of)
     room = limit - specials
     kept = min((word for word in encoded.word_of[_nth_word_token(encoded, room) :] if word >= 0), default=0)
     while kept > len(sentence.words) * bool(sentence.second):
         first, second = sentence.words[:kept], sentence.second[: max(0, kept - len(sentence.words))]
         if sentence.second and not second:
             break
-        shorter = _encode(tokenizer, [Sentence(sentence.id, first, second)])[0]
+        shorter = encode([Sentence(sentence.id, first, second)])[0]
         if len(shorter.ids) <= limit:
             return Encoded(shorter.ids, shorter.type_ids, shorter.word_of, encoded.words, kept)
         kept -= 1
     raise CorpusError(
-        f"{where}: not even the first {'segment' if sentence.second else 'word'} fits into {limit} tokens",
+        f"{where}: not even the first {'segment and a word of the second fit' if sentence.second else 'word fits'} "
+        f"into {limit} tokens",
         fix="shorten the sentence or leave it out",
     )
 
@@ -127,7 +156,7 @@ def _nth_word_token(encoded: Encoded, room: int) -> int:
     """Position of the first word token that no longer fits when `room` tokens may be words."""
     seen = 0
     for position, word in enumerate(encoded.word_of):
-        if word != SPECIAL:
+        if word >= 0:
             seen += 1
             if seen > room:
                 return position

@@ -63,7 +63,7 @@ def represent(
             }
             _run(encoder, sentences, encoded, writers, batch_tokens)
             for writer in writers.values():
-                writer.finish(encoder, encoded)
+                writer.finish(encoder, sentences, encoded)
     return {pooling: Representations.open(root / pooling) for pooling in poolings}
 
 
@@ -100,7 +100,7 @@ class _Writer:
                 target[number] = values[at]
                 at += 1
 
-    def finish(self, encoder: Encoder, encoded: Sequence[Encoded]) -> None:
+    def finish(self, encoder: Encoder, sentences: Sequence[Sentence], encoded: Sequence[Encoded]) -> None:
         for layer, array in enumerate(self.layers):
             if array.dtype == np.float16 and not np.isfinite(array).all():
                 raise RepresentationError(
@@ -124,6 +124,7 @@ class _Writer:
                 "truncated_sentences": sum(sentence.kept < sentence.words for sentence in encoded),
                 "truncated_words": sum(sentence.words - sentence.kept for sentence in encoded),
                 "vanished_words": sum(len(sentence.vanished) for sentence in encoded),
+                "words_digest": words_digest(sentences),
                 "tokens": digest_json([sentence.ids for sentence in encoded]),
             },
         )
@@ -144,7 +145,7 @@ def _run(
     batch_tokens: int,
 ) -> None:
     with bar(f"hidden states of {encoder.name}", len(encoded)) as shown:
-        for numbers in batches_by_length([len(sentence.ids) for sentence in encoded], batch_tokens):
+        for numbers in _batches(encoder, encoded, batch_tokens):
             batch = [encoded[number] for number in numbers]
             states = encoder.hidden_states(batch)
             for pooling, writer in writers.items():
@@ -160,6 +161,13 @@ def _run(
                         )
                     writer.add(layer, numbers, batch, rows)
             shown.advance(len(batch))
+
+
+def _batches(encoder: Encoder, encoded: Sequence[Encoded], tokens: int) -> Iterator[list[int]]:
+    if encoder.sequential:
+        encoder.reset()
+        return ([number] for number in range(len(encoded)))
+    return batches_by_length([len(sentence.ids) for sentence in encoded], tokens)
 
 
 def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:

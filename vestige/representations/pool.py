@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vestige.models.align import SPECIAL, Encoded
+from vestige.models.align import SINK, Encoded
 from vestige.models.encoder import Encoder
 
 WORD_POOLINGS = ("first", "last", "mean", "max")
@@ -40,7 +40,7 @@ def word_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
     start = 0
     for index, encoded in enumerate(batch):
         for place, word in enumerate(encoded.word_of):
-            if word != SPECIAL:
+            if word >= 0:
                 sentence.append(index)
                 position.append(place)
                 row.append(start + word)
@@ -49,9 +49,13 @@ def word_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
 
 
 def sentence_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
-    """A row for every sentence: all its tokens, special ones included."""
-    sentence = [index for index, encoded in enumerate(batch) for _ in encoded.ids]
-    position = [place for encoded in batch for place in range(len(encoded.ids))]
+    """A row for every sentence: all its tokens, special ones included, an added sink left out."""
+    sentence, position = [], []
+    for index, encoded in enumerate(batch):
+        for place, word in enumerate(encoded.word_of):
+            if word != SINK:
+                sentence.append(index)
+                position.append(place)
     return _groups(sentence, position, sentence, len(batch), device)
 
 

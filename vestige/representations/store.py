@@ -14,7 +14,7 @@ import numpy as np
 
 from vestige.errors import StorageError
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever the layout of the folder or the meaning of its numbers changes."""
 
 

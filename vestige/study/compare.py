@@ -10,13 +10,13 @@ from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
 from vestige.digest import digest_json
 from vestige.errors import SpecError
-from vestige.models.encoder import HuggingFaceEncoder
+from vestige.models.encoder import Encoder
 from vestige.models.load import load_model
 from vestige.study.plan import Given
 from vestige.study.run import Study, StudyRun
 from vestige.study.spec import make_spec
 
-ModelLike: TypeAlias = str | Path | PreTrainedModel | HuggingFaceEncoder
+ModelLike: TypeAlias = str | Path | PreTrainedModel | Encoder
 PREFERRED_TASKS = ("xpos", "upos", "deprel", "chunk", "semtag", "pos")
 
 
@@ -59,10 +59,10 @@ def compare(
     return study.run(jobs)
 
 
-def _encoder(model: ModelLike, name: str, tokenizer: Any) -> HuggingFaceEncoder:
-    if isinstance(model, HuggingFaceEncoder):
-        return model
-    return load_model(model, tokenizer=tokenizer if isinstance(model, PreTrainedModel) else None, name=name)
+def _encoder(model: ModelLike, name: str, tokenizer: Any) -> Encoder:
+    if isinstance(model, str | Path | PreTrainedModel):
+        return load_model(model, tokenizer=tokenizer if isinstance(model, PreTrainedModel) else None, name=name)
+    return model
 
 
 def _tasks(corpus: Corpus, wanted: Sequence[str] | None) -> list[str]:

@@ -14,8 +14,9 @@ from vestige.corpus.types import Corpus, words_digest
 from vestige.digest import digest_json
 from vestige.errors import SpecError
 from vestige.finetune.train import finetune
-from vestige.models.encoder import HuggingFaceEncoder
-from vestige.models.load import describe, load_model, random_twin
+from vestige.models.adapters import AdapterEncoder
+from vestige.models.encoder import Encoder
+from vestige.models.load import load_model, random_twin
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations
 from vestige.study.cells import Cell
@@ -26,7 +27,7 @@ from vestige.study.spec import AnalysisSpec, StudySpec
 class Given:
     """Models and corpora handed over in memory, by the names the spec uses for them."""
 
-    models: Mapping[str, HuggingFaceEncoder] = field(default_factory=dict)
+    models: Mapping[str, Encoder] = field(default_factory=dict)
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
 
 
@@ -51,7 +52,7 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
     plan = Plan(corpora={name: _describe_corpus(corpus) for name, corpus in corpora.items()})
     tokens: dict[tuple[str, str], str] = {}
     for name, run, encoder, made in _models(spec, corpora, given, root):
-        plan.models.setdefault(name, []).append({**describe(encoder), **made})
+        plan.models.setdefault(name, []).append({**encoder.describe(), **made})
         for corpus in _corpora_of(spec):
             found = _represent(spec, corpus, corpora[corpus], encoder, root)
             tokens[name, corpus] = digest_json(
@@ -68,13 +69,15 @@ def _corpus(spec: StudySpec, name: str, given: Given) -> Corpus:
         corpus = given.corpora[name]
     else:
         wanted = spec.corpora[name]
-        options = dict(wanted.options)
-        if wanted.builtin is not None:
-            corpus = load_corpus(wanted.builtin)
-        else:
-            corpus = load_corpus(
-                wanted.files or {}, format=wanted.format, name=name, dev=wanted.dev, seed=wanted.seed, **options
-            )
+        corpus = load_corpus(
+            wanted.files or wanted.name or "",
+            format=wanted.format,
+            name=None if wanted.files is None else name,
+            dev=wanted.dev,
+            seed=wanted.seed,
+            derive=wanted.derive,
+            **wanted.options,
+        )
     return corpus if spec.limit is None else corpus.limit(spec.limit)
 
 
@@ -95,14 +98,18 @@ def _check_levels(analysis: AnalysisSpec, corpora: Mapping[str, Corpus]) -> None
 
 def _models(
     spec: StudySpec, corpora: Mapping[str, Corpus], given: Given, root: Path
-) -> Iterator[tuple[str, int, HuggingFaceEncoder, dict[str, Any]]]:
+) -> Iterator[tuple[str, int, Encoder, dict[str, Any]]]:
     """(name, run, encoder, how it was made), one at a time so that only one is in memory."""
     torch.set_num_threads(spec.compute.model_threads)
+    adapters: dict[str, AdapterEncoder] = {}
     for name, model in spec.models.items():
         if name in given.models:
             yield name, 0, given.models[name], {"source": "in memory"}
         elif model.load is not None:
-            yield name, 0, _load(spec, name, given), {"source": model.load}
+            encoder = adapters.pop(name, None) or _load(spec, name, given)
+            yield name, 0, encoder, {"source": model.load}
+        elif model.adapter_off is not None:
+            yield name, 0, _base_of(spec, name, given, adapters), {"source": f"{model.adapter_off} without its adapter"}
         elif model.random_twin_of is not None:
             twin = random_twin(_load(spec, model.random_twin_of, given))
             yield name, 0, twin, {"source": f"random twin of {model.random_twin_of}", "baseline": True}
@@ -111,20 +118,39 @@ def _models(
                 yield name, run, *_tuned(spec, name, run, corpora, root)
 
 
-def _load(spec: StudySpec, name: str, given: Given) -> HuggingFaceEncoder:
+def _load(spec: StudySpec, name: str, given: Given) -> Encoder:
     if name in given.models:
         return given.models[name]
     model = spec.models[name]
     if model.load is None:
         raise SpecError(f"model {name!r} is made in this study", fix="refer to a model that is loaded")
     return load_model(
-        model.load, tokenizer=model.tokenizer, name=name, revision=model.revision, device=spec.compute.device
+        model.load,
+        tokenizer=model.tokenizer,
+        name=name,
+        revision=model.revision,
+        device=spec.compute.device,
+        base=model.base,
+        stateful=model.stateful,
+        device_map=model.device_map,
+        **asdict(model.read),
     )
+
+
+def _base_of(spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder]) -> Encoder:
+    """A model without its adapter; the load is kept for the model with it."""
+    tuned = spec.models[name].adapter_off
+    assert tuned is not None
+    encoder = _load(spec, tuned, given)
+    if not isinstance(encoder, AdapterEncoder):
+        raise SpecError(f"{tuned!r} has no adapter to switch off", fix=f"load the base of {tuned!r} instead")
+    adapters[tuned] = encoder
+    return encoder.without_adapter(name)
 
 
 def _tuned(
     spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], root: Path
-) -> tuple[HuggingFaceEncoder, dict[str, Any]]:
+) -> tuple[Encoder, dict[str, Any]]:
     """Fine-tune run number `run` of a model and load its backbone."""
     wanted = spec.models[name].finetune
     assert wanted is not None
@@ -141,7 +167,8 @@ def _tuned(
         threads=spec.compute.model_threads,
         cache=root,
     )
-    encoder = load_model(tuned.folder, name=name, device=spec.compute.device)
+    read = spec.models[wanted.of].read
+    encoder = load_model(tuned.folder, name=name, device=spec.compute.device, **asdict(read))
     made = {"source": f"{wanted.of} fine-tuned on {wanted.task}", "tuned_on": wanted.task, "tune_seed": run}
     return encoder, {**made, "recipe": asdict(wanted.recipe), "curve": tuned.log["curve"]}
 
@@ -164,7 +191,7 @@ def _poolings(spec: StudySpec, corpus: str) -> list[str]:
 
 
 def _represent(
-    spec: StudySpec, name: str, corpus: Corpus, encoder: HuggingFaceEncoder, root: Path
+    spec: StudySpec, name: str, corpus: Corpus, encoder: Encoder, root: Path
 ) -> dict[str, dict[str, Representations]]:
     """By pooling and split."""
     poolings = _poolings(spec, name)
@@ -188,7 +215,7 @@ def _cells(
     spec: StudySpec,
     name: str,
     run: int,
-    encoder: HuggingFaceEncoder,
+    encoder: Encoder,
     corpus_name: str,
     corpus: Corpus,
     found: dict[str, dict[str, Representations]],

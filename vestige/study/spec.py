@@ -15,6 +15,8 @@ from vestige.analyses import find_analysis
 from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
 from vestige.finetune.recipe import Recipe
+from vestige.models.reading import AS_IS, Reading
+from vestige.study.families import expand_models
 
 
 class _Strict(BaseModel):
@@ -29,42 +31,63 @@ class FinetuneSpec(_Strict):
     recipe: Recipe = Recipe()
 
 
+SOURCES = ("load", "finetune", "random_twin_of", "adapter_off")
+
+
 class ModelSpec(_Strict):
-    """A model: loaded, fine-tuned here, or the random twin of another. Exactly one of the three."""
+    """A model: loaded, fine-tuned here, the random twin of another, or another without its adapter.
+
+    Exactly one of the four. A file may also say `load: [a, b]` (pre-training replicates) or
+    `checkpoints: folder` (a step axis); each becomes a model of its own, see vestige.study.families.
+    """
 
     load: str | None = None
     tokenizer: str | None = None
     revision: str | None = None
+    base: str | None = None
+    """What an adapter is put onto, if not the base it names."""
+    read: Reading = AS_IS
+    stateful: bool = False
+    """ELMo only: carry the state from sentence to sentence."""
+    device_map: str | None = None
     finetune: FinetuneSpec | None = None
     random_twin_of: str | None = None
+    adapter_off: str | None = None
+    """The base under this adapter model, from the same load."""
     reference: str | None = None
     """The model it is compared with; a fine-tuned model's own base unless said otherwise."""
     runs: int = 1
     """How many fine-tuning runs, by seed."""
+    pretrain_seed: int | None = None
+    """Which pre-training replicate it is, or was tuned from."""
+    step: int | None = None
+    """Which step of a series of checkpoints it is."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "ModelSpec":
-        given = [n for n in ("load", "finetune", "random_twin_of") if getattr(self, n) is not None]
+        given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"a model needs exactly one of load, finetune, random_twin_of; found {given or 'none'}")
+            raise ValueError(f"a model needs exactly one of {', '.join(SOURCES)}; found {given or 'none'}")
         return self
 
 
 class CorpusSpec(_Strict):
-    """A built-in corpus by name, or files by split."""
+    """A corpus of the catalog by name, or files: by split, or one that holds every split."""
 
-    builtin: str | None = None
-    files: dict[str, str | list[str]] | None = None
+    name: str | None = None
+    files: dict[str, str | list[str]] | str | None = None
     format: str | None = None
     dev: float | None = None
     """Share of train to cut off as dev, where a corpus has none."""
+    derive: str | dict[str, dict[str, Any]] | None = None
+    """A task to make from its trees or text, by name or as {name: options}; see `vestige ls derived`."""
     seed: int = 0
     options: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _one_source(self) -> "CorpusSpec":
-        if (self.builtin is None) == (self.files is None):
-            raise ValueError("a corpus needs either builtin or files")
+        if (self.name is None) == (self.files is None):
+            raise ValueError("a corpus needs either name or files")
         return self
 
 
@@ -124,7 +147,7 @@ class StudySpec(_Strict):
     def _names_exist(self) -> "StudySpec":
         for name, model in self.models.items():
             tuned_from = model.finetune.of if model.finetune else None
-            for other in (model.reference, model.random_twin_of, tuned_from):
+            for other in (model.reference, model.random_twin_of, model.adapter_off, tuned_from):
                 if other is not None and (other not in self.models or other == name):
                     raise ValueError(f"model {name!r} refers to {other!r}, {_suggest(other, self.models)}")
         wanted = [task for analysis in self.analyses for task in analysis.tasks]
@@ -166,7 +189,9 @@ def read_spec(path: str | Path, **changes: Any) -> StudySpec:
 def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "study") -> StudySpec:
     """A checked spec from plain values, with the shorthands of study files resolved."""
     plain = _expand(dict(raw), where)
-    plain["models"] = {name: _model(value, base) for name, value in _mapping(plain, "models", where).items()}
+    plain["models"] = expand_models(
+        {name: _model(value, base) for name, value in _mapping(plain, "models", where).items()}, where
+    )
     plain["corpora"] = {name: _corpus(value, base) for name, value in _mapping(plain, "corpora", where).items()}
     plain["analyses"] = [_analysis(item, where) for item in plain.get("analyses") or []]
     try:
@@ -183,22 +208,32 @@ def _mapping(raw: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
 
 
 def _model(value: Any, base: Path | None) -> Any:
-    """`name: minilm` is short for `name: {load: minilm}`; folders are relative to the study file."""
-    value = {"load": value} if isinstance(value, str) else dict(value or {})
-    load = value.get("load")
-    if isinstance(load, str) and base is not None and (base / load).is_dir():
-        value["load"] = str(base / load)
+    """`name: minilm` is short for `name: {load: minilm}`; files and folders are relative to the study file."""
+    value = {"load": value} if isinstance(value, str | list) else dict(value or {})
+    for key in ("load", "base", "checkpoints", "tokenizer"):
+        if key in value:
+            value[key] = _relative(value[key], base)
     return value
 
 
+def _relative(value: Any, base: Path | None) -> Any:
+    """The path of a file that lies beside the study file; anything else as it is."""
+    if isinstance(value, list):
+        return [_relative(item, base) for item in value]
+    return str(base / value) if isinstance(value, str) and base is not None and (base / value).exists() else value
+
+
 def _corpus(value: Any, base: Path | None) -> Any:
-    """`name: treebank` is short for `name: {builtin: treebank}`."""
-    value = {"builtin": value} if isinstance(value, str) else dict(value or {})
-    if isinstance(value.get("files"), Mapping) and base is not None:
+    """`name: treebank` is short for `name: {name: treebank}`."""
+    value = {"name": value} if isinstance(value, str) else dict(value or {})
+    files = value.get("files")
+    if isinstance(files, Mapping) and base is not None:
         value["files"] = {
             split: [str(base / p) for p in paths] if isinstance(paths, list) else str(base / paths)
-            for split, paths in value["files"].items()
+            for split, paths in files.items()
         }
+    elif "files" in value:
+        value["files"] = _relative(files, base)
     return value
 
 
@@ -268,8 +303,8 @@ def _explain(error: ValidationError, where: str) -> SpecError:
         parents = [str(part) for part in first["loc"][:-1]]
         section = next((_SECTIONS[part] for part in reversed(parents) if part in _SECTIONS), StudySpec)
         known = set(section.model_fields)
-        if parents and parents[-1] == "recipe":
-            known = {field.name for field in dataclass_fields(Recipe)}
+        if parents and parents[-1] in ("recipe", "read"):
+            known = {field.name for field in dataclass_fields(Recipe if parents[-1] == "recipe" else Reading)}
         key = str(first["loc"][-1])
         return SpecError(f"{where}: unknown key {place!r}; {_suggest(key, known)}", fix="correct or remove it")
     message = first["msg"].removeprefix("Value error, ")

@@ -4,6 +4,7 @@ Multiword ranges (`3-4`) and empty nodes (`5.1`) are not words of the tree and a
 keeping them as words and shifting heads breaks every sentence that has one.
 """
 
+from collections.abc import Container
 from pathlib import Path
 
 import conllu
@@ -23,9 +24,14 @@ _FIELD_PARSERS = dict.fromkeys(("xpos", "feats", "deps", "misc"), _raw)
 def read_conllu(path: str | Path) -> list[Sentence]:
     """Sentences with upos, xpos, deprel, lemma, feats (per word) and head (0 = root)."""
     path = Path(path)
+    return parse_conllu(read_lines(path), path)
+
+
+def parse_conllu(lines: list[str], path: Path, *, ids: Container[str] | None = None) -> list[Sentence]:
+    """The same from the lines of a file already read; of `ids`, if given, alone."""
     parsed = []
-    for line, block in blocks(read_lines(path)):
-        if all(row.startswith("#") for row in block):
+    for line, block in blocks(lines):
+        if all(row.startswith("#") for row in block) or (ids is not None and _sentence_id(block) not in ids):
             continue
         parsed.append((f"{path}:{line}", *_parse_block(path, line, block)))
     fallback = stable_ids(" ".join(words) for _, _, words, _ in parsed)
@@ -33,6 +39,11 @@ def read_conllu(path: str | Path) -> list[Sentence]:
         Sentence(id=given or made, words=words, annotations=annotations, source=source)
         for (source, given, words, annotations), made in zip(parsed, fallback, strict=True)
     ]
+
+
+def _sentence_id(block: list[str]) -> str:
+    comments = (row[1:].partition("=") for row in block if row.startswith("#"))
+    return next((value.strip() for key, _, value in comments if key.strip() == "sent_id"), "")
 
 
 def _parse_block(path: Path, line: int, block: list[str]) -> tuple[str, tuple[str, ...], dict]:

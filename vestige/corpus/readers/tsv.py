@@ -1,7 +1,14 @@
-"""Tab-separated files with one sentence and one label a row, as GLUE's single-sentence tasks have."""
+"""Tab-separated files: one sentence (or pair of sentences) and one label a row, no quoting.
 
+Quotation marks are text: public files of this kind hold stray ones, which a CSV reader would take
+for the start of a field that runs over many lines.
+"""
+
+from collections.abc import Collection
+from math import isfinite
 from pathlib import Path
 
+from vestige.corpus.readers.notes import Noted
 from vestige.corpus.readers.text import read_lines
 from vestige.corpus.types import Sentence, stable_ids
 from vestige.errors import CorpusError
@@ -9,36 +16,81 @@ from vestige.errors import CorpusError
 Column = str | int
 """A header's name, or a 0-based number in a file without a header."""
 
+Words = tuple[str, ...]
+
 
 def read_tsv(
-    path: str | Path, *, sentence: Column = "sentence", label: Column = "label", task: str = "label"
-) -> list[Sentence]:
-    """Sentences, split into words at white space, with one label each."""
+    path: str | Path,
+    *,
+    sentence: Column = "sentence",
+    label: Column = "label",
+    task: str = "label",
+    second: Column | None = None,
+    numeric: bool = False,
+    skip_labels: Collection[str] = (),
+    skip_broken: bool = False,
+) -> Noted:
+    """Sentences or pairs (`second`), split into words at white space, with one label each.
+
+    `numeric` labels become floats. Rows whose label is in `skip_labels` are left out, and so, if
+    `skip_broken`, are those that would else be an error; both are counted in the notes.
+    """
     path = Path(path)
     lines = read_lines(path)
-    named = isinstance(sentence, str) or isinstance(label, str)
-    header = lines[0].split("\t") if named else []
-    at_sentence, at_label = _position(path, header, sentence), _position(path, header, label)
-    rows = []
+    columns = [column for column in (label, sentence, second) if column is not None]
+    named = any(isinstance(column, str) for column in columns)
+    header = [name.strip() for name in lines[0].split("\t")] if named else []
+    positions = [_position(path, header, column) for column in columns]
+    rows, skipped, broken = [], 0, 0
     for number, line in enumerate(lines[named:], start=1 + named):
         if not line.strip():
             continue
-        fields = line.split("\t")
-        if len(fields) <= max(at_sentence, at_label):
-            raise CorpusError(
-                f"{path}:{number}: expected at least {max(at_sentence, at_label) + 1} tab-separated "
-                f"columns, found {len(fields)}",
-                fix="check the separator and the column names or numbers",
-            )
-        words = tuple(fields[at_sentence].split())
-        if not words:
-            raise CorpusError(f"{path}:{number}: an empty sentence", fix="remove the row")
-        rows.append((f"{path}:{number}", words, fields[at_label].strip()))
-    ids = stable_ids(" ".join(words) for _, words, _ in rows)
-    return [
-        Sentence(id=id_, words=words, annotations={task: value}, source=source)
-        for id_, (source, words, value) in zip(ids, rows, strict=True)
-    ]
+        source = f"{path}:{number}"
+        try:
+            value, words, others = _cells(source, line.split("\t"), positions)
+            if value in skip_labels:
+                skipped += 1
+            else:
+                rows.append((source, _number(source, value) if numeric else value, words, others))
+        except CorpusError:
+            if not skip_broken:
+                raise
+            broken += 1
+    ids = stable_ids(" ".join(words) + "\t" * bool(others) + " ".join(others) for _, _, words, others in rows)
+    sentences = (
+        Sentence(id_, words, others, {task: value}, source)
+        for id_, (source, value, words, others) in zip(ids, rows, strict=True)
+    )
+    notes = [f"{path}: {skipped} rows labelled {' or '.join(skip_labels)} left out"] if skipped else []
+    return Noted(sentences, [*notes, *([f"{path}: {broken} broken rows left out"] if broken else [])])
+
+
+def _cells(source: str, fields: list[str], positions: list[int]) -> tuple[str, Words, Words]:
+    """The label, the words of the sentence, and those of the second one where there are two."""
+    needed = max(positions) + 1
+    if len(fields) < needed:
+        raise CorpusError(
+            f"{source}: expected at least {needed} tab-separated columns, found {len(fields)}",
+            fix="check the separator and the column names or numbers",
+        )
+    label, *texts = (fields[position] for position in positions)
+    segments = [tuple(text.split()) for text in texts]
+    if not all(segments):
+        raise CorpusError(f"{source}: an empty sentence", fix="remove the row")
+    return label.strip(), segments[0], segments[1] if len(segments) > 1 else ()
+
+
+def _number(source: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise CorpusError(
+            f"{source}: expected a number as label, found {value!r}",
+            fix="check the label's column, or read the labels as text (numeric=False)",
+        )
+    return number
 
 
 def _position(path: Path, header: list[str], column: Column) -> int:
@@ -46,7 +98,7 @@ def _position(path: Path, header: list[str], column: Column) -> int:
         return column
     if column not in header:
         raise CorpusError(
-            f"{path}: no column {column!r} in its header {header}",
+            f"{path}:1: no column {column!r} in its header {header}",
             fix="name one of these, or give 0-based column numbers for a file without a header",
         )
     return header.index(column)

