@@ -11,7 +11,18 @@ import pytest
 import vestige
 
 PACKAGE = Path(vestige.__file__).parent
-ORDER = ("corpus", "models", "finetune", "representations", "solvers", "analyses", "comparison", "report", "study")
+ORDER = (
+    "corpus",
+    "models",
+    "finetune",
+    "representations",
+    "solvers",
+    "neurons",
+    "analyses",
+    "comparison",
+    "report",
+    "study",
+)
 """The way of the data; a room may import from rooms to its left, `study` and the command line from all."""
 
 FREE = {"errors", "progress", "digest", "cache", "version"}

@@ -1,0 +1,73 @@
+"""All layers of a corpus side by side: a row per word, a column per neuron."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.representations.store import Representations
+
+BLOCK_BYTES = 64 << 20
+"""About as much as is read at once."""
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """(rows, neurons), read piece by piece; a neuron's id counts through the layers, embeddings first.
+
+    Layers may differ in width. Solvers read it like `vestige.solvers.problem.Features`.
+    """
+
+    layers: tuple[np.ndarray, ...]
+    """Per layer (rows, width), in memory or memory-mapped."""
+
+    @classmethod
+    def of(cls, representations: Representations) -> "Neurons":
+        """All layers of stored representations."""
+        return cls(tuple(representations.layer(index) for index in range(representations.layers)))
+
+    def __len__(self) -> int:
+        return self.layers[0].shape[0]
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """The first neuron of every layer, and the number of all neurons."""
+        return np.concatenate([[0], np.cumsum([layer.shape[1] for layer in self.layers])])
+
+    @property
+    def width(self) -> int:
+        """How many neurons there are."""
+        return int(self.offsets[-1])
+
+    def layer_of(self, neurons: np.ndarray) -> np.ndarray:
+        """The layer of each neuron id."""
+        return np.searchsorted(self.offsets, neurons, side="right") - 1
+
+    def unit_of(self, neurons: np.ndarray) -> np.ndarray:
+        """The number of each neuron within its layer."""
+        return np.asarray(neurons) - self.offsets[self.layer_of(neurons)]
+
+    def rows(self, which: slice | np.ndarray) -> Tensor:
+        """Some rows of all neurons, as a float32 tensor of their own."""
+        parts = [layer[which] for layer in self.layers]
+        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """(slice, rows) over all rows, in order."""
+        size = size or max(1, BLOCK_BYTES // (4 * self.width))
+        for start in range(0, len(self), size):
+            span = slice(start, min(start + size, len(self)))
+            yield span, self.rows(span)
+
+    def columns(self, neurons: np.ndarray) -> np.ndarray:
+        """(rows, len(neurons)) float32: the chosen neurons, in the order given."""
+        neurons = np.asarray(neurons)
+        out = np.empty((len(self), len(neurons)), dtype=np.float32)
+        layers, units = self.layer_of(neurons), self.unit_of(neurons)
+        for layer in np.unique(layers):
+            here = layers == layer
+            out[:, here] = self.layers[layer][:, units[here]]
+        return out
