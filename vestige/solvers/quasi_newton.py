@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from vestige.solvers.problem import Features, Fit
+from vestige.solvers.visit import Rows
 
 MEMORY = 30
 """Pairs of steps and gradient changes that L-BFGS remembers."""
@@ -110,7 +111,7 @@ def principal_axes(features: Features) -> Axes:
     return Axes(vectors.float(), values.clamp(min=0).float())
 
 
-def evaluate(features: Features, labels: Tensor, weights: Tensor) -> Evaluation:
+def evaluate(features: Rows, labels: Tensor, weights: Tensor) -> Evaluation:
     """One pass over the rows.
 
     Columns are padded to a multiple of 16 and the gradient is accumulated transposed: with few

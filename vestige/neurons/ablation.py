@@ -1,0 +1,150 @@
+"""Zero-out: what a trained probe still gets right when all but some neurons are silenced (durrani2020).
+
+The probe is not trained again. Its logits are a sum over neurons, so nothing is copied and no
+matrix is masked: the columns that are kept are multiplied with their own weights. Columns are cut
+into parts that every keep set has or has not, and each part is multiplied once, however many sets
+have it: a curve over growing sets costs as much as its largest set. Weights of zero cost nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.errors import AnalysisError
+from vestige.neurons.matrix import Neurons
+from vestige.neurons.rankers_input import refuse_not_finite
+
+_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Which rows a probe gets right with some neurons kept."""
+
+    correct: dict[str, np.ndarray]
+    """Per keep set (rows,), true or false."""
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Per keep set the share of rows the probe gets right."""
+        return {name: float(correct.mean()) for name, correct in self.correct.items()}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which columns are read, and which keep sets they count for."""
+
+    sets: list[list[int]]
+    """Per part the numbers of the keep sets that have its neurons."""
+    layers: list[tuple[int, np.ndarray, list[tuple[int, slice, Tensor]]]]
+    """(layer, units, pieces), a piece being a part's number, its place among the units, and its weights."""
+
+
+def ablate(
+    neurons: Neurons,
+    labels: np.ndarray,
+    weights: Tensor | np.ndarray,
+    bias: Tensor | np.ndarray,
+    keeps: Mapping[str, np.ndarray],
+    *,
+    fill: np.ndarray | None = None,
+) -> Ablation:
+    """Predict `labels` (rows,) with every set of neuron ids in `keeps` alone.
+
+    `weights` (neurons, classes) and `bias` (classes,) belong to the neurons as read. A neuron that
+    is not kept is 0, or what `fill` (neurons,) says: its mean over the training rows, for
+    mean-ablation. A label of -1, which the probe does not know, is never right.
+    """
+    weights, bias = _matrix(weights), torch.as_tensor(bias, dtype=torch.float32).detach()
+    labels = np.asarray(labels)
+    if weights.shape != (neurons.width, len(bias)) or labels.shape != (len(neurons),):
+        raise AnalysisError(
+            f"{len(neurons)} rows of {neurons.width} neurons do not go with {labels.shape} labels, "
+            f"{tuple(weights.shape)} weights and {len(bias)} biases",
+            fix="give a label per row, weights (neurons, classes) and a bias per class",
+        )
+    if not keeps:
+        return Ablation({})
+    sets = [_members(name, ids, neurons.width) for name, ids in keeps.items()]
+    start = torch.stack([_start(kept, weights, bias, fill) for kept in sets])
+    plan = _plan(neurons, sets, weights)
+    correct = {name: np.empty(len(neurons), dtype=bool) for name in keeps}
+    for first in range(0, len(neurons), _ROWS):
+        span = slice(first, min(first + _ROWS, len(neurons)))
+        predicted = _predict(neurons, span, start, plan)
+        for name, row in zip(keeps, predicted, strict=True):
+            correct[name][span] = row == labels[span]
+    return Ablation(correct)
+
+
+def neuron_means(neurons: Neurons) -> np.ndarray:
+    """The mean of every neuron over all rows, for mean-ablation."""
+    return sum(rows.sum(0, dtype=torch.float64) for _, rows in neurons.blocks()).numpy() / len(neurons)
+
+
+def _matrix(weights: Tensor | np.ndarray) -> Tensor:
+    return torch.as_tensor(weights, dtype=torch.float32).detach()
+
+
+def _members(name: str, ids: np.ndarray, width: int) -> np.ndarray:
+    ids = np.asarray(ids, dtype=np.int64)
+    if len(ids) and not (ids.min() >= 0 and ids.max() < width):
+        raise AnalysisError(
+            f"keep set {name!r}: there is no neuron {ids[(ids < 0) | (ids >= width)][0]}",
+            fix=f"neurons are numbered from 0 to {width - 1}, through all layers",
+        )
+    kept = np.zeros(width, dtype=bool)
+    kept[ids] = True
+    return kept
+
+
+def _start(kept: np.ndarray, weights: Tensor, bias: Tensor, fill: np.ndarray | None) -> Tensor:
+    """The logits before any kept neuron is counted."""
+    if fill is None:
+        return bias
+    dropped = torch.from_numpy(np.where(kept, 0.0, fill))
+    return (bias.double() + dropped @ weights.double()).float()
+
+
+def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Plan:
+    """Neurons with weight by the sets that keep them, or set by set where that would be too many parts."""
+    table = np.stack(sets) & (weights != 0).any(1).numpy()
+    patterns, of_neuron = np.unique(np.packbits(table, axis=0), axis=1, return_inverse=True)
+    if patterns.shape[1] > 2 * len(sets) + 2:
+        members = [([index], np.flatnonzero(row)) for index, row in enumerate(table)]
+    else:
+        groups = (np.flatnonzero(of_neuron == number) for number in range(patterns.shape[1]))
+        members = [(np.flatnonzero(table[:, ids[0]]).tolist(), ids) for ids in groups]
+    members = [(which, ids) for which, ids in members if which]
+    layers = []
+    for layer, (low, high) in enumerate(pairwise(neurons.offsets)):
+        pieces, units, start = [], [], 0
+        for part, (_, ids) in enumerate(members):
+            here = ids[np.searchsorted(ids, low) : np.searchsorted(ids, high)]
+            if len(here):
+                pieces.append((part, slice(start, start + len(here)), weights[here]))
+                units.append(here - low)
+                start += len(here)
+        if pieces:
+            layers.append((layer, np.concatenate(units), pieces))
+    return _Plan([which for which, _ in members], layers)
+
+
+def _predict(neurons: Neurons, span: slice, start: Tensor, plan: _Plan) -> np.ndarray:
+    """(sets, rows): the class of the largest logit."""
+    rows = span.stop - span.start
+    sums = torch.zeros(len(plan.sets), rows, start.shape[1])
+    for layer, units, pieces in plan.layers:
+        block = torch.from_numpy(np.take(neurons.layers[layer][span], units, axis=1)).float()
+        for part, place, weights in pieces:
+            sums[part].addmm_(block[:, place], weights)
+    logits = start[:, None].repeat(1, rows, 1)
+    for which, part_sums in zip(plan.sets, sums, strict=True):
+        logits[which] += part_sums
+    if not torch.isfinite(logits).all():
+        refuse_not_finite(neurons, span)
+    return logits.argmax(-1).numpy()

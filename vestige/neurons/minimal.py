@@ -1,0 +1,130 @@
+"""How few neurons are enough? Probes trained from scratch on the best k neurons (durrani2020, section 4.2).
+
+Neurons are added from the top of a ranking, a step at a time, and a probe is trained on just those
+until its accuracy on dev is within delta of the probe that has all neurons. Several sizes are
+trained together: they are nested, so one matrix of columns, with zeros where a size ends, does for
+all of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.neurons.matrix import Neurons
+from vestige.solvers.path import BATCH
+from vestige.solvers.proximal import Form, Probes, train
+from vestige.solvers.visit import Visit
+
+PASSES = 3.0
+"""Over 20,000 rows; more rows need more steps, but not in proportion."""
+RATE = 5.6e-3
+TOGETHER = 5
+"""Sizes that are trained in one matrix."""
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A probe trained on some neurons alone."""
+
+    neurons: np.ndarray
+    """Ids, in the order of the probe's rows."""
+    weights: Tensor
+    """(len(neurons), classes)."""
+    biases: Tensor
+
+    def predict(self, held: Neurons) -> np.ndarray:
+        """The class of every row."""
+        columns = torch.from_numpy(held.columns(self.neurons))
+        return torch.addmm(self.biases, columns, self.weights).argmax(1).numpy()
+
+    def accuracy(self, held: Neurons, labels: np.ndarray) -> float:
+        """Share of rows it gets right."""
+        return float((self.predict(held) == labels).mean())
+
+
+def train_subsets(
+    source: Neurons,
+    labels: Tensor,
+    classes: int,
+    order: np.ndarray,
+    sizes: Sequence[int],
+    *,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    form: Form = "squared",
+    seed: int = 0,
+) -> list[Subset]:
+    """Probes on the first k neurons of `order`, for every k of `sizes`; labels (probes or 1, rows) or (rows,).
+
+    With several rows of labels, as many as sizes, each size has labels of its own.
+    """
+    gold = labels if labels.ndim == 2 else labels.unsqueeze(0)
+    widest = max(sizes)
+    columns = Neurons((source.columns(order[:widest]),))
+    probes = Probes.at_zero(gold, widest, classes, [l1] * len(sizes), [l2] * len(sizes), form)
+    if len(set(sizes)) > 1:
+        inside = torch.arange(widest).unsqueeze(1) < torch.tensor(sizes)
+        probes.mask = inside.repeat_interleave(classes, dim=1).float()
+    size = float(torch.from_numpy(columns.layers[0][:4096]).double().square().mean().sqrt()) or 1.0
+    rows = len(source)
+    steps = max(1, round(PASSES * rows / BATCH * min(1.0, (20_000 / rows) ** 0.5)))
+    train(probes, iter(Visit(columns, BATCH, seed)), gold, steps, RATE / size)
+    return [
+        Subset(order[:count], probes.solution(index)[0][:count], probes.biases.view(-1, classes)[index].clone())
+        for index, count in enumerate(sizes)
+    ]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One size on the way to the minimal set."""
+
+    size: int
+    accuracy: float
+    probe: Subset
+
+
+def minimal_sets(
+    source: Neurons,
+    labels: Tensor,
+    dev: Neurons,
+    dev_labels: np.ndarray,
+    classes: int,
+    order: np.ndarray,
+    oracle: float,
+    deltas: Sequence[float],
+    *,
+    step: int | None = None,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    form: Form = "squared",
+    seed: int = 0,
+) -> tuple[dict[float, Step], list[Step]]:
+    """Per delta the smallest set whose dev accuracy is at least oracle - delta, and every size tried.
+
+    `oracle` is the dev accuracy of the probe on all neurons; `step` is 1 % of them unless given.
+    All neurons are the last size tried, so that the loop ends.
+    """
+    step = step or max(1, round(0.01 * source.width))
+    reached: dict[float, Step] = {}
+    tried: list[Step] = []
+    for sizes in _groups(source.width, step):
+        probes = train_subsets(source, labels, classes, order, sizes, l1=l1, l2=l2, form=form, seed=seed)
+        for size, probe in zip(sizes, probes, strict=True):
+            now = Step(size, probe.accuracy(dev, dev_labels), probe)
+            tried.append(now)
+            for delta in deltas:
+                if delta not in reached and (now.accuracy >= oracle - delta or size == source.width):
+                    reached[delta] = now
+        if len(reached) == len(set(deltas)):
+            break
+    return reached, tried
+
+
+def _groups(width: int, step: int) -> Iterator[list[int]]:
+    sizes = [*range(step, width, step), width]
+    for start in range(0, len(sizes), TOGETHER):
+        yield sizes[start : start + TOGETHER]

@@ -1,0 +1,190 @@
+"""Linguistic Correlation Analysis: neurons ranked by the weights of a linear probe (dalvi2019, durrani2020).
+
+For a label and a share p of mass, the label's neurons are the shortest run of its weights,
+largest first, that holds p of the sum of |weights|; at p = 0 that is the one largest. The ranking
+is the order in which the union over labels takes up neurons while p grows. No p needs to be
+tried: a neuron's *key* is the mass above it, the smallest over labels, and the union at p is every
+neuron whose key is below p.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from vestige.errors import AnalysisError
+
+_BLOCK_BYTES = 1 << 18
+"""Labels are sorted so many bytes of masses at a time: small arrays stay in the processor's cache."""
+_BELOW_ONE = np.nextafter(1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """All neurons of a probe, the most telling first."""
+
+    order: np.ndarray
+    """Ids of all neurons, best first; those without any weight last, in a seeded order."""
+    key: np.ndarray
+    """Per row of weights, the mass (0 to 1) beyond which the neuron is selected; inf without any weight."""
+    ids: np.ndarray
+    """The neuron of each row of weights."""
+    magnitudes: np.ndarray = field(repr=False)
+    """|weights|, (labels, neurons)."""
+
+    @property
+    def ranked(self) -> int:
+        """How many neurons have a weight for some label."""
+        return int(np.isfinite(self.key).sum())
+
+    @property
+    def label_keys(self) -> np.ndarray:
+        """(neurons, labels): the mass beyond which each label selects the neuron."""
+        labels, count = self.magnitudes.shape
+        keys = np.empty((count, labels))
+        for span, order, masses in _masses(self.magnitudes):
+            keys[:, span] = _by_neuron(order, masses).T
+        return keys
+
+
+def rank(weights: Tensor | np.ndarray, *, seed: int = 0, ids: np.ndarray | None = None) -> Ranking:
+    """Rank the neurons of a probe by its weights (neurons, labels), biases left out, read as float32.
+
+    Neurons with one key follow each other by their largest share of a label's mass, then by id;
+    equal weights of one label are taken by id. Neurons without any weight, of which the probe says
+    nothing, come last in an order drawn with `seed`. `ids` names the rows of a probe of some neurons.
+    """
+    magnitudes = _magnitudes(weights)
+    count = magnitudes.shape[1]
+    ids = np.arange(count) if ids is None else np.asarray(ids)
+    key, share = np.full(count, np.inf), np.zeros(count)
+    for span, order, masses in _masses(magnitudes):
+        np.minimum(key, _by_neuron(order, masses).min(0), out=key)
+        total = magnitudes[span].sum(1, dtype=np.float64, keepdims=True)
+        np.maximum(share, (magnitudes[span] / np.where(total > 0, total, 1)).max(0), out=share)
+    known = np.isfinite(key)
+    if not known.any():
+        raise AnalysisError(
+            "all weights of the probe are zero: no neuron can be ranked", fix="train it with a smaller l1 penalty"
+        )
+    best = np.lexsort((ids, -share, key))[: known.sum()]
+    rest = np.random.default_rng(seed).permutation(np.sort(ids[~known]))
+    return Ranking(np.concatenate([ids[best], rest]), key, ids, magnitudes)
+
+
+def top(ranking: Ranking, count: int) -> np.ndarray:
+    """The first `count` neurons of the ranking."""
+    return ranking.order[: _existing(count, len(ranking.order))]
+
+
+def bottom(ranking: Ranking, count: int) -> np.ndarray:
+    """The last `count` neurons of the ranking, those without weight among them."""
+    return ranking.order[len(ranking.order) - _existing(count, len(ranking.order)) :]
+
+
+def per_label(ranking: Ranking, count: int) -> list[np.ndarray]:
+    """Each label's neurons, best first, at the mass where the union over labels reaches `count`.
+
+    The union is larger than `count` where several neurons have one key, as the first of every
+    label have, and smaller where fewer neurons than `count` have a weight.
+    """
+    count = min(_existing(count, len(ranking.order)), ranking.ranked)
+    if count == 0:
+        return [ranking.ids[:0] for _ in ranking.magnitudes]
+    mass = np.partition(ranking.key, count - 1)[count - 1]
+    return [
+        ranking.ids[neurons[: np.searchsorted(keys, mass, side="right")]]
+        for _, order, masses in _masses(ranking.magnitudes)
+        for neurons, keys in zip(order, masses, strict=True)
+    ]
+
+
+def top_at_mass(weights: Tensor | np.ndarray, mass: float) -> np.ndarray:
+    """The union over labels of the largest weights that hold `mass`, as sorted rows of `weights`."""
+    return _union_at_mass(weights, mass, ascending=False)
+
+
+def bottom_at_mass(weights: Tensor | np.ndarray, mass: float) -> np.ndarray:
+    """The union over labels of the smallest weights that hold `mass`, as sorted rows of `weights`.
+
+    Not the last of the ranking: a neuron that is small for one label may be large for another.
+    """
+    return _union_at_mass(weights, mass, ascending=True)
+
+
+def share_to_count(share: float, neurons: int) -> int:
+    """How many neurons are `share` (0 to 1) of `neurons`, rounded to the nearest."""
+    if not share >= 0:
+        raise AnalysisError(f"a share of neurons is a number from 0 to 1, not {share}", fix="0.2 is 20 %")
+    return _existing(round(share * neurons), neurons)
+
+
+def _existing(count: int, neurons: int) -> int:
+    if not 0 <= count <= neurons:
+        raise AnalysisError(
+            f"{count} neurons were asked for, but there are {neurons}",
+            fix=f"ask for 0 to {neurons}, or a share from 0 to 1",
+        )
+    return count
+
+
+def _magnitudes(weights: Tensor | np.ndarray) -> np.ndarray:
+    """|weights| as (labels, neurons) in float32."""
+    array = weights.detach().cpu().numpy() if isinstance(weights, Tensor) else np.asarray(weights)
+    if array.ndim != 2 or 0 in array.shape:
+        raise AnalysisError(
+            f"a ranking needs weights (neurons, labels), not of shape {array.shape}",
+            fix="give the weights of one probe, without its biases",
+        )
+    magnitudes = np.abs(np.ascontiguousarray(array.T, dtype=np.float32))
+    bad = ~np.isfinite(magnitudes)
+    if bad.any():
+        label, neuron = np.argwhere(bad)[0]
+        raise AnalysisError(
+            f"the weight of neuron {neuron} for label {label} is not finite", fix="train the probe with a lower rate"
+        )
+    return magnitudes
+
+
+def _masses(magnitudes: np.ndarray, ascending: bool = False) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """(labels, order, masses): neurons sorted by weight, equal ones by id, and the share of mass before each.
+
+    Weights of zero have mass inf when they come last. The bits of a float that is not negative
+    sort like the float; with the id below them one integer sort is both stable and fast.
+    """
+    labels, count = magnitudes.shape
+    size = max(1, _BLOCK_BYTES // (8 * count))
+    for start in range(0, labels, size):
+        span = slice(start, min(start + size, labels))
+        bits = magnitudes[span].view(np.int32).astype(np.int64)
+        packed = ((bits if ascending else 0x7FFFFFFF - bits) << 32) | np.arange(count)
+        packed.sort(axis=1)
+        order = packed & 0xFFFFFFFF
+        sizes = np.take_along_axis(magnitudes[span], order, axis=1).astype(np.float64)
+        masses = np.zeros_like(sizes)
+        np.cumsum(sizes[:, :-1], axis=1, out=masses[:, 1:])
+        total = masses[:, -1:] + sizes[:, -1:]
+        masses = np.minimum(masses / np.where(total > 0, total, 1), _BELOW_ONE)
+        if not ascending:
+            masses[sizes == 0] = np.inf
+        yield span, order, masses
+
+
+def _by_neuron(order: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    placed = np.empty_like(masses)
+    np.put_along_axis(placed, order, masses, axis=1)
+    return placed
+
+
+def _union_at_mass(weights: Tensor | np.ndarray, mass: float, ascending: bool) -> np.ndarray:
+    if not 0 <= mass <= 1:
+        raise AnalysisError(f"a mass is a number from 0 to 1, not {mass}", fix="0.2 is 20 % of a label's weights")
+    magnitudes = _magnitudes(weights)
+    chosen = np.zeros(magnitudes.shape[1], dtype=bool)
+    for span, order, masses in _masses(magnitudes, ascending):
+        inside = masses < mass
+        inside[:, 0] = True
+        inside[~magnitudes[span].any(1)] = False
+        chosen[order[inside]] = True
+    return np.flatnonzero(chosen)

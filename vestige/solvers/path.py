@@ -1,0 +1,143 @@
+"""A whole grid of elastic-net penalties for little more than the price of one probe.
+
+Strong penalties first: every probe starts from the solution of the next stronger l1, so that
+weights only grow and no pass is spent on shrinking what a cold start blew up. All values of l2
+are columns of one matrix and share every pass.
+
+Not every pair is trained. If W is optimal for l1, a weaker l1' can lower the objective by at most
+(l1 - l1')(|W'| - |W|): where that is below `SLACK`, the solution is used again. Every pair then
+takes, of all solutions found, the one that is best under its own penalties.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.solvers.problem import BLOCK
+from vestige.solvers.proximal import Form, Probes, train
+from vestige.solvers.visit import Rows, Visit
+
+SLACK = 5e-3
+"""Nats per word that a pair may lose by taking its neighbour's solution."""
+
+BATCH = 256
+SAMPLE = 4096
+"""Rows on which solutions are weighed against each other."""
+SIZE = 10.0
+"""How large the Frobenius norm of a probe is taken to get, on rows of unit size."""
+
+STAGES = (
+    (5e-2, 0.1, 5.6e-3),
+    (5e-3, 0.6, 5.6e-3),
+    (5e-4, 1.2, 5.6e-3),
+    (5e-5, 1.6, 3.4e-3),
+    (5e-6, 1.6, 2.2e-3),
+    (0.0, 0.6, 1.7e-3),
+)
+"""(from this l1 on, passes over 20,000 rows, rate on rows of unit size)."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One trained probe and what its objective is made of."""
+
+    weights: Tensor
+    """(width, classes)."""
+    biases: Tensor
+    trained_for: tuple[float, float]
+    loss: float
+    """Mean cross-entropy on the sample."""
+    l1_norm: float
+    l2_norm: float
+
+    def objective(self, l1: float, l2: float, form: Form) -> float:
+        """The objective on the sample under any penalties."""
+        return self.loss + l1 * self.l1_norm + l2 * self.l2_norm ** (2 if form == "squared" else 1)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Solutions from strong to weak penalties."""
+
+    solutions: tuple[Solution, ...]
+    form: Form
+
+    def at(self, l1: float, l2: float) -> Solution:
+        """The best solution for a pair."""
+        return min(self.solutions, key=lambda solution: solution.objective(l1, l2, self.form))
+
+
+def solve_path(
+    source: Rows,
+    labels: Tensor,
+    classes: int,
+    l1: Sequence[float],
+    l2: Sequence[float],
+    *,
+    form: Form = "squared",
+    seed: int = 0,
+    tick: Callable[[float], None] = lambda l1: None,
+) -> Path:
+    """Solutions for every pair of l1 x l2; labels (rows,). `tick` is told each l1 that is done."""
+    gold = labels.unsqueeze(0)
+    sample = _sample(len(source), seed)
+    rows, held = source.rows(sample), labels[sample]
+    size = float(rows.double().square().mean().sqrt()) or 1.0
+    ridges = _distinct_ridges(l2, form, size)
+    probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form)
+    batches = iter(Visit(source, BATCH, seed))
+    found: list[Solution] = []
+    last: float | None = None
+    for strength in sorted(set(l1), reverse=True):
+        if last is None or (last - strength) * max(s.l1_norm for s in found[-len(ridges) :]) > SLACK:
+            probes.l1.fill_(strength)
+            passes, rate = _effort(strength, len(source), cold=last is None)
+            train(probes, batches, gold, max(1, round(passes * len(source) / BATCH)), rate / size)
+            found += [_weigh(probes, index, (strength, ridge), rows, held) for index, ridge in enumerate(ridges)]
+            last = strength
+        tick(strength)
+    return Path(tuple(found), form)
+
+
+def _effort(l1: float, rows: int, cold: bool) -> tuple[float, float]:
+    """Passes and rate; more rows need more steps, but not in proportion."""
+    passes, rate = next((passes, rate) for least, passes, rate in STAGES if l1 >= least)
+    if cold:
+        passes = sum(more for least, more, _ in STAGES if least >= min(l1, STAGES[-2][0]))
+    return passes * min(1.0, (20_000 / rows) ** 0.5), rate
+
+
+def _distinct_ridges(l2: Sequence[float], form: Form, size: float) -> list[float]:
+    """The values of l2 to train: all that can matter, and the weakest for those that cannot."""
+    reach = (SIZE / size) ** (2 if form == "squared" else 1)
+    strong = sorted((value for value in set(l2) if value * reach > SLACK), reverse=True)
+    weak = [value for value in set(l2) if value not in strong]
+    return strong + ([min(weak)] if weak else [])
+
+
+def _sample(count: int, seed: int) -> np.ndarray:
+    if count <= SAMPLE:
+        return np.arange(count)
+    return np.sort(np.random.default_rng([seed, count, 1]).choice(count, SAMPLE, replace=False))
+
+
+def _weigh(probes: Probes, index: int, pair: tuple[float, float], rows: Tensor, labels: Tensor) -> Solution:
+    """The solution with its best scale: one number per probe, found on the sample.
+
+    Under weak penalties and a few passes weights are too small rather than wrong.
+    """
+    weights, biases = probes.solution(index)
+    logits = torch.cat([part @ weights for part in rows.split(BLOCK)])
+    l1_norm, l2_norm = float(weights.abs().sum()), float(weights.norm())
+
+    def at(scale: float) -> Solution:
+        loss = float(torch.nn.functional.cross_entropy(scale * logits + biases, labels))
+        return Solution(weights, biases, pair, loss, scale * l1_norm, scale * l2_norm)
+
+    scales = [2.0 ** (power / 4) for power in range(-4, 9)]
+    best = min(scales, key=lambda scale: at(scale).objective(*pair, probes.form))
+    chosen = at(best)
+    return Solution(weights * best, biases, pair, chosen.loss, chosen.l1_norm, chosen.l2_norm)

@@ -1,0 +1,90 @@
+"""One probe trained on until it is as good as its price allows, and how far from the optimum it is."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vestige.solvers.path import BATCH
+from vestige.solvers.proximal import Form, Probes, train
+from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate
+from vestige.solvers.visit import Rows, Visit
+
+RATE = 1.7e-3
+"""On rows of unit size; halved every round."""
+
+
+@dataclass(frozen=True)
+class Polished:
+    """A probe with its objective over all training rows."""
+
+    weights: Tensor
+    """(width, classes)."""
+    biases: Tensor
+    objective: float
+    gap: float
+    """An upper bound on what is missing to the optimum (see quasi_newton); NaN for NeuroX's objective."""
+    passes: float
+
+    @property
+    def zeros(self) -> float:
+        """Share of weights that are exactly zero."""
+        return float((self.weights == 0).double().mean())
+
+
+def polish(
+    source: Rows,
+    labels: Tensor,
+    classes: int,
+    l1: float,
+    l2: float,
+    *,
+    start: tuple[Tensor, Tensor] | None = None,
+    form: Form = "squared",
+    tolerance: float = 1e-2,
+    rounds: int = 6,
+    passes: float = 2.0,
+    seed: int = 0,
+) -> Polished:
+    """Rounds of `passes` passes, each at half the rate of the last, until the gap is within `tolerance`.
+
+    It also ends when a round gains less than a tenth of the tolerance. `start` holds weights and
+    biases, for example of a path.
+    """
+    gold = labels.unsqueeze(0)
+    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form)
+    if start is not None:
+        probes.weights.copy_(start[0])
+        probes.biases.copy_(start[1])
+    size = _size(source)
+    batches = iter(Visit(source, BATCH, seed))
+    steps = max(1, round(passes * len(source) / BATCH * min(1.0, (20_000 / len(source)) ** 0.5)))
+    best = _measured(source, gold, probes, 0.0)
+    rate = (RATE if start is not None else 4 * RATE) / size
+    for round_ in range(rounds):
+        train(probes, batches, gold, steps, rate / 2**round_, last=0.5)
+        now = _measured(source, gold, probes, best.passes + steps * BATCH / len(source))
+        gained = best.objective - now.objective
+        best = now if gained >= 0 else Polished(best.weights, best.biases, best.objective, best.gap, now.passes)
+        if best.gap <= tolerance or (round_ > 1 and 0 <= gained < tolerance / 10):
+            break
+    return best
+
+
+def _measured(source: Rows, labels: Tensor, probes: Probes, passes: float) -> Polished:
+    """Objective and gap over all rows."""
+    weights, biases = probes.solution(0)
+    extended = torch.cat([weights, biases.unsqueeze(0)]).unsqueeze(0)
+    at = evaluate(source, labels, extended)
+    penalty = Penalty(probes.l1.view(-1, 1, 1), probes.l2.view(-1, 1, 1))
+    if probes.form == "squared":
+        objective, gap = at.loss + penalty.value(weights.unsqueeze(0)), duality_gap(at, extended, penalty)
+        return Polished(weights, biases, float(objective), float(gap), passes)
+    norms = float(probes.l1) * float(weights.abs().sum()) + float(probes.l2) * float(weights.norm())
+    return Polished(weights, biases, float(at.loss) + norms, float("nan"), passes)
+
+
+def _size(source: Rows) -> float:
+    """Root mean square of a few thousand values."""
+    some = source.rows(slice(0, min(len(source), 4096)))
+    return float(some.double().square().mean().sqrt()) or 1.0

@@ -1,0 +1,65 @@
+"""In which order training rows are visited: shuffled, and without reading a disk at random."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+RESIDENT_BYTES = 2 << 30
+"""Rows that take less are copied into memory once."""
+STRETCH = 128
+"""Neighbouring rows that are read from disk at once."""
+WINDOW = 32
+"""Stretches, from anywhere in the corpus, that are shuffled together."""
+
+
+class Rows(Protocol):
+    """What solvers read: `Features` of a layer, or the `Neurons` of all of them."""
+
+    @property
+    def width(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def rows(self, which: slice | np.ndarray) -> Tensor: ...
+
+    def blocks(self, size: int = ...) -> Iterator[tuple[slice, Tensor]]: ...
+
+
+class Visit:
+    """Endless mini-batches (rows, row numbers), every row once before any comes again.
+
+    Rows that fit into memory are permuted freely. Larger sets are read in stretches of neighbours,
+    drawn from everywhere, and shuffled within a window of them.
+    """
+
+    def __init__(self, source: Rows, batch: int, seed: int, resident_bytes: int = RESIDENT_BYTES) -> None:
+        self.source, self.batch = source, min(batch, len(source))
+        self.order = np.random.default_rng([seed, len(source)])
+        self.memory: Tensor | None = None
+        if len(source) * source.width * 4 <= resident_bytes:
+            self.memory = source.rows(slice(0, len(source)))
+
+    def __iter__(self) -> Iterator[tuple[Tensor, np.ndarray]]:
+        while True:
+            yield from self._shuffled() if self.memory is not None else self._by_windows()
+
+    def _shuffled(self) -> Iterator[tuple[Tensor, np.ndarray]]:
+        assert self.memory is not None
+        order = self.order.permutation(len(self.source))
+        for start in range(0, len(order) - self.batch + 1, self.batch):
+            which = order[start : start + self.batch]
+            yield self.memory.index_select(0, torch.from_numpy(which)), which
+
+    def _by_windows(self) -> Iterator[tuple[Tensor, np.ndarray]]:
+        starts = self.order.permutation(np.arange(0, len(self.source), STRETCH))
+        for first in range(0, len(starts), WINDOW):
+            spans = [slice(s, min(s + STRETCH, len(self.source))) for s in np.sort(starts[first : first + WINDOW])]
+            rows = torch.cat([self.source.rows(span) for span in spans])
+            numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+            order = self.order.permutation(len(numbers))
+            for start in range(0, max(1, len(order) - self.batch + 1), self.batch):
+                which = order[start : start + self.batch]
+                yield rows.index_select(0, torch.from_numpy(which)), numbers[which]
