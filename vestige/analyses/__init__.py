@@ -13,7 +13,7 @@ from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
 
 GROUP = "vestige.analyses"
-_NOT_ANALYSES = {"base"}
+_NOT_ANALYSES = {"base", "rows"}
 
 
 def analysis_names() -> list[str]:

@@ -41,10 +41,12 @@ class Inputs:
 
 @dataclass
 class Outcome:
-    """What an analysis found: rows for `results`, columns of equal length for `items`."""
+    """What an analysis found: rows for `results`, columns of equal length for `items` and other tables."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     items: dict[str, np.ndarray] = field(default_factory=dict)
+    tables: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    """By name, kept beside the rows: a ranking of neurons, for example."""
 
     def add(self, metric: str, value: float, **where: Any) -> None:
         """One row; `where` names layer, label, subset, axis, x, probe_seed or n."""

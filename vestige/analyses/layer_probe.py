@@ -5,8 +5,7 @@ one-hidden-layer network beside it) is trained on the word vectors of every laye
 the test split, next to a control task, the majority label and the word-type majority.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -17,9 +16,9 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.corpus.control import baseline_accuracies, control_labels
+from vestige.analyses.rows import WordRows
+from vestige.corpus.control import baseline_accuracies
 from vestige.corpus.types import Task
-from vestige.errors import AnalysisError
 from vestige.progress import bar
 from vestige.representations.store import Representations
 from vestige.solvers.adam import AdamRecipe, solve_by_adam
@@ -92,16 +91,7 @@ class LayerProbe(Analysis):
 
     def _control_labels(self, inputs: Inputs, data: "_Data") -> dict[str, Tensor] | None:
         """Per split (seeds, rows): labels of the control tasks; None where none is wanted."""
-        if not self.control or inputs.baseline:
-            return None
-        types = sorted({word for words in data.words.values() for word in words})
-        number = {label: index for index, label in enumerate(data.classes)}
-        shares = Counter(data.classes[label] for label in data.labels["train"].tolist())
-        drawn = [control_labels(types, shares, seed) for seed in range(self.seeds)]
-        return {
-            split: torch.tensor([[number[labels[word]] for word in words] for labels in drawn])
-            for split, words in data.words.items()
-        }
+        return data.rows.control_labels(self.seeds) if self.control and not inputs.baseline else None
 
     def _fit_group(
         self, group: range, data: "_Data", controls: dict | None, scores: "_Scores", tick: Callable[..., None]
@@ -193,35 +183,35 @@ class LayerProbe(Analysis):
 
 @dataclass(frozen=True)
 class _Data:
-    """Labels, word types and scaled features of every row, by split."""
+    """Rows of every split, and the scale of every layer."""
 
-    representations: dict[str, Representations]
-    words: dict[str, list[str]]
-    labels: dict[str, Tensor]
-    """(rows,) class numbers; -1 for labels that train lacks."""
-    classes: list[str]
+    rows: WordRows
     scales: list[float]
-    model: str
 
     @classmethod
     def of(cls, inputs: Inputs, scored: str) -> "_Data":
-        representations = {split: inputs.split(split) for split in dict.fromkeys(("train", "dev", scored))}
-        names = {split: _labels_of_rows(inputs.task, split, r) for split, r in representations.items()}
-        words = {split: _words_of_rows(inputs.task, split, r) for split, r in representations.items()}
-        classes = sorted(set(names["train"]))
-        if len(classes) < 2:
-            raise AnalysisError(
-                f"task {inputs.task.name!r} of corpus {inputs.task.corpus.name!r} has "
-                f"{'only the label ' + repr(classes[0]) if classes else 'no label'} in train",
-                fix="a probe needs at least two labels: choose another task or more sentences",
-            )
-        number = {label: index for index, label in enumerate(classes)}
-        labels = {split: torch.tensor([number.get(x, -1) for x in row]) for split, row in names.items()}
-        train = representations["train"]
+        rows = WordRows.of(inputs, scored)
+        train = rows.representations["train"]
         scales = [
             unit_scale(Features(train.layer(layer)), f"{inputs.model}, layer {layer}") for layer in range(train.layers)
         ]
-        return cls(representations, words, labels, classes, scales, inputs.model)
+        return cls(rows, scales)
+
+    @property
+    def representations(self) -> dict[str, Representations]:
+        return self.rows.representations
+
+    @property
+    def words(self) -> dict[str, list[str]]:
+        return self.rows.words
+
+    @property
+    def labels(self) -> dict[str, Tensor]:
+        return self.rows.labels
+
+    @property
+    def classes(self) -> list[str]:
+        return self.rows.classes
 
     @property
     def layers(self) -> int:
@@ -307,18 +297,8 @@ class _Scores:
     def items(self, task: Task) -> dict[str, np.ndarray]:
         """The scored words with their sentence ids; labels by name."""
         columns = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
-        index = self.data.representations[self.split].index[columns.pop("row")]
-        ids = np.array([sentence.id for sentence in task.corpus[self.split]], dtype=object)
+        row = columns.pop("row")
+        sentences, words = self.data.rows.places(task, self.split)
         names = np.array([*self.data.classes, "(not in train)"], dtype=object)
         columns["gold"], columns["predicted"] = names[columns["gold"]], names[columns["predicted"]]
-        return {"sentence": ids[index[:, 0]], "word": index[:, 1], **columns}
-
-
-def _labels_of_rows(task: Task, split: str, representations: Representations) -> list[str]:
-    labels = task.labels(split)
-    return [labels[sentence][word] for sentence, word in representations.index]
-
-
-def _words_of_rows(task: Task, split: str, representations: Representations) -> list[str]:
-    sentences: Sequence = task.corpus[split]
-    return [sentences[sentence].words[word] for sentence, word in representations.index]
+        return {"sentence": sentences[row], "word": words[row], **columns}

@@ -73,6 +73,10 @@ class Cell:
         """Whether its result is there and whole."""
         return (self.folder / "rows.parquet").exists()
 
+    def has(self, table: str) -> bool:
+        """Whether it left this table beside its rows."""
+        return (self.folder / f"{table}.parquet").exists()
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
@@ -96,8 +100,9 @@ def run_cell(cell: Cell) -> None:
     outcome = analysis.run(inputs)
     with writing(cell.folder) as folder:
         pq.write_table(pa.Table.from_pandas(rows_frame(outcome), preserve_index=False), folder / "rows.parquet")
-        if outcome.items:
-            pq.write_table(_items_table(outcome.items), folder / "items.parquet", compression="zstd")
+        for name, columns in {"items": outcome.items, **outcome.tables}.items():
+            if columns:
+                pq.write_table(_columns_table(columns), folder / f"{name}.parquet", compression="zstd")
 
 
 def rows_frame(outcome: Outcome) -> pd.DataFrame:
@@ -121,7 +126,7 @@ def read_items(cell: Cell) -> pd.DataFrame:
     return pq.read_table(cell.folder / "items.parquet").to_pandas()
 
 
-def _items_table(items: dict[str, np.ndarray]) -> pa.Table:
+def _columns_table(items: dict[str, np.ndarray]) -> pa.Table:
     columns = {}
     for name, values in items.items():
         array = pa.array(values)

@@ -52,7 +52,11 @@ class Tables:
 
     def items(self, cell: str) -> pd.DataFrame:
         """The scored words of one cell."""
-        return self._read(f"items/{cell}.parquet")
+        return self.table("items", cell)
+
+    def table(self, name: str, cell: str) -> pd.DataFrame:
+        """A table that one cell left beside its rows: `items`, `neurons`."""
+        return self._read(f"{name}/{cell}.parquet")
 
     def _read(self, name: str) -> pd.DataFrame:
         try:
@@ -111,7 +115,7 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
         reference = spec.reference_of(name)
         if reference is None:
             continue
-        for base in [cell for cell in cells if cell.model == reference and cell.run == 0]:
+        for base in [cell for cell in cells if cell.model == reference and cell.run == 0 and cell.has("items")]:
             tuned = [
                 cell
                 for cell in cells
@@ -143,9 +147,10 @@ def _compare(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFr
 def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]) -> Tables:
     """Put all tables of a run into place; `results.parquet` last, as the sign that it is whole."""
     for cell in plan.cells:
-        items = cell.folder / "items.parquet"
-        if items.exists() and not (folder / "items" / f"{cell.key}.parquet").exists():
-            write_file(folder / "items" / f"{cell.key}.parquet", items.read_bytes())
+        for table in sorted(cell.folder.glob("*.parquet")):
+            place = folder / table.stem / f"{cell.key}.parquet"
+            if table.stem != "rows" and not place.exists():
+                write_file(place, table.read_bytes())
     cells = pd.DataFrame(
         [
             {

@@ -1,0 +1,264 @@
+"""Neurons: which of them carry a property, how few are enough, and in which layers they are.
+
+durrani2020 and the neuron half of durrani2021. One probe on the neurons of all layers, with
+penalties found by search, ranks them; the ranking is tested by silencing neurons (without
+training again) and by training again on the best and the worst of them; the smallest sufficient
+set is found, and where its neurons are is told by layer and by label.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from torch import Tensor
+
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.rows import WordRows
+from vestige.neurons.ablation import ablate
+from vestige.neurons.matrix import Neurons
+from vestige.neurons.minimal import Subset, minimal_sets, train_subsets
+from vestige.neurons.ranking import Ranking, bottom, per_label, rank, share_to_count, top
+from vestige.neurons.search import GRID, Search, search_penalties
+from vestige.neurons.spread import by_layer, dominant_layer, overlap
+from vestige.progress import bar
+from vestige.solvers.polish import Polished, polish
+
+
+@dataclass(frozen=True)
+class NeuronAnalysis(Analysis):
+    """Two protocols are kept apart by name: `kept` silences all other neurons of the probe that has
+    all (durrani2020), `retrained` trains a new probe on the chosen neurons alone (durrani2021)."""
+
+    name: ClassVar[str] = "neurons"
+    title: ClassVar[str] = "Neurons: ranking, minimal sets, spread"
+    source: ClassVar[str] = "durrani2020; durrani2021, section 4.2"
+    needs = frozenset({"hidden_states"})
+    levels = ("token",)
+
+    pooling: Literal["first", "last", "mean", "max"] = "last"
+    l1: float | None = None
+    """None: searched on dev, together with l2."""
+    l2: float | None = None
+    grid: tuple[float, ...] = GRID
+    """Values of l1 and of l2 that the search tries."""
+    share: float = 0.2
+    """Of neurons kept or silenced, in the search and in the table of the paper."""
+    retrained: tuple[float, ...] = (0.05, 0.1)
+    """Shares of neurons, top and bottom, on which probes are trained again."""
+    deltas: tuple[float, ...] = (0.005, 0.02)
+    """Accuracy that a minimal set may lose, in parts of one."""
+    step: float = 0.01
+    """Share of neurons by which the search for minimal sets grows."""
+    control: bool = True
+    seed: int = 0
+    split: str = "test"
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return (self.pooling,)
+
+    def run(self, inputs: Inputs) -> Outcome:
+        rows = WordRows.of(inputs, self.split)
+        task = _Task(rows, {split: Neurons.of(found) for split, found in rows.representations.items()}, self.split)
+        outcome = Outcome()
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", 6) as shown:
+            l1, l2, start = self._penalties(task, outcome)
+            shown.advance()
+            probe = polish(task.train, task.gold, task.count, l1, l2, start=start, seed=self.seed)
+            ranking = rank(probe.weights, seed=self.seed)
+            self._describe(probe, ranking, l1, l2, outcome)
+            shown.advance()
+            self._silence(task, probe, ranking, outcome)
+            shown.advance()
+            self._retrain(task, ranking, l1, l2, outcome)
+            shown.advance()
+            minimal = self._minimal(task, probe, ranking, l1, l2, outcome)
+            shown.advance()
+            if self.control and not inputs.baseline:
+                self._selectivity(task, probe, minimal, l1, l2, outcome)
+            self._spread(task, ranking, minimal, outcome)
+            shown.advance()
+        outcome.tables["neurons"] = self._table(task, ranking, minimal)
+        return outcome
+
+    def _penalties(self, task: "_Task", outcome: Outcome) -> tuple[float, float, tuple[Tensor, Tensor] | None]:
+        """The pair to use, searched where it is not given, and weights to start from."""
+        l1 = self.grid if self.l1 is None else (self.l1,)
+        l2 = self.grid if self.l2 is None else (self.l2,)
+        if len(l1) == len(l2) == 1:
+            return l1[0], l2[0], None
+        found: Search = search_penalties(
+            task.train,
+            task.gold,
+            task.dev,
+            task.labels("dev"),
+            task.count,
+            l1=l1,
+            l2=l2,
+            share=self.share,
+            seed=self.seed,
+        )
+        for pair in found.pairs:
+            where = {"axis": "l1", "x": pair.l1, "subset": f"l2={pair.l2:g}"}
+            outcome.add("search_score", pair.score, **where)
+            outcome.add("search_accuracy", pair.accuracy, **where)
+            outcome.add("search_top", pair.top, **where)
+            outcome.add("search_bottom", pair.bottom, **where)
+        best = found.best
+        return best.l1, best.l2, (best.solution.weights, best.solution.biases)
+
+    def _describe(self, probe: Polished, ranking: Ranking, l1: float, l2: float, outcome: Outcome) -> None:
+        for metric, value in (
+            ("l1", l1),
+            ("l2", l2),
+            ("objective", probe.objective),
+            ("optimality_gap", probe.gap),
+            ("zero_weights", probe.zeros),
+            ("passes", probe.passes),
+            ("neurons", len(ranking.order)),
+            ("ranked_neurons", ranking.ranked),
+        ):
+            if np.isfinite(value):
+                outcome.add(metric, value)
+
+    def _silence(self, task: "_Task", probe: Polished, ranking: Ranking, outcome: Outcome) -> None:
+        """All but the top, the bottom, or a random share of neurons set to zero."""
+        count = share_to_count(self.share, task.train.width)
+        drawn = np.random.default_rng([self.seed, 7]).permutation(task.train.width)[:count]
+        named = f"{100 * self.share:g}%"
+        keeps = {
+            "all": np.arange(task.train.width),
+            f"top {named} kept": top(ranking, count),
+            f"random {named} kept": drawn,
+            f"bottom {named} kept": bottom(ranking, count),
+        }
+        for metric, split in (("dev_accuracy", "dev"), ("accuracy", self.split)):
+            found = ablate(task.neurons[split], task.labels(split), probe.weights, probe.biases, keeps)
+            for subset, accuracy in found.accuracy.items():
+                outcome.add(metric, accuracy, subset=subset, n=len(task.labels(split)))
+
+    def _retrain(self, task: "_Task", ranking: Ranking, l1: float, l2: float, outcome: Outcome) -> None:
+        """New probes on the top and on the bottom of the ranking."""
+        sizes = [share_to_count(share, task.train.width) for share in self.retrained]
+        if not sizes:
+            return
+        for side, order in (("top", ranking.order), ("bottom", ranking.order[::-1].copy())):
+            probes = train_subsets(task.train, task.gold, task.count, order, sizes, l1=l1, l2=l2, seed=self.seed)
+            for share, size, probe in zip(self.retrained, sizes, probes, strict=True):
+                accuracy = probe.accuracy(task.held, task.labels(self.split))
+                outcome.add(
+                    "accuracy",
+                    accuracy,
+                    subset=f"{side} {100 * share:g}% retrained",
+                    axis="neurons",
+                    x=size,
+                    n=len(task.held),
+                )
+
+    def _minimal(
+        self, task: "_Task", probe: Polished, ranking: Ranking, l1: float, l2: float, outcome: Outcome
+    ) -> dict[float, Subset]:
+        """The smallest sets within each delta of the probe that has all neurons."""
+        whole = {"all": np.arange(task.train.width)}
+        oracle = ablate(task.dev, task.labels("dev"), probe.weights, probe.biases, whole).accuracy["all"]
+        step = max(1, round(self.step * task.train.width))
+        reached, tried = minimal_sets(
+            task.train, task.gold, task.dev, task.labels("dev"), task.count, ranking.order, oracle, self.deltas,
+            step=step, l1=l1, l2=l2, seed=self.seed,
+        )  # fmt: skip
+        for size in tried:
+            outcome.add("dev_accuracy", size.accuracy, subset="growing set", axis="neurons", x=size.size)
+        for delta, found in reached.items():
+            where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
+            outcome.add("minimal_neurons", found.size, **where)
+            outcome.add("minimal_share", found.size / task.train.width, **where)
+            accuracy = found.probe.accuracy(task.held, task.labels(self.split))
+            outcome.add("accuracy", accuracy, n=len(task.held), **where)
+        return {delta: found.probe for delta, found in reached.items()}
+
+    def _selectivity(
+        self, task: "_Task", probe: Polished, minimal: dict[float, Subset], l1: float, l2: float, outcome: Outcome
+    ) -> None:
+        """The same probes on a control task: all neurons, and each minimal set."""
+        controls = task.rows.control_labels(1)
+        gold, held = controls["train"][0], controls[self.split][0].numpy()
+        whole = {"all": np.arange(task.train.width)}
+        right = ablate(task.held, task.labels(self.split), probe.weights, probe.biases, whole).accuracy["all"]
+        other = polish(task.train, gold, task.count, l1, l2, rounds=3, seed=self.seed)
+        control = ablate(task.held, held, other.weights, other.biases, whole).accuracy["all"]
+        outcome.add("control_accuracy", control, subset="all")
+        outcome.add("selectivity", right - control, subset="all")
+        for delta, found in minimal.items():
+            (small,) = train_subsets(
+                task.train, gold, task.count, found.neurons, [len(found.neurons)], l1=l1, l2=l2, seed=self.seed
+            )
+            control = small.accuracy(task.held, held)
+            right = found.accuracy(task.held, task.labels(self.split))
+            where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
+            outcome.add("control_accuracy", control, **where)
+            outcome.add("selectivity", right - control, **where)
+
+    def _spread(self, task: "_Task", ranking: Ranking, minimal: dict[float, Subset], outcome: Outcome) -> None:
+        """Where the neurons of the minimal sets are, by layer and by label."""
+        for delta, found in minimal.items():
+            subset = _minimal_name(delta)
+            for layer, count in enumerate(by_layer(found.neurons, task.train.offsets)):
+                outcome.add("selected_neurons", count, layer=layer, subset=subset)
+            lists = dict(zip(task.rows.classes, per_label(ranking, len(found.neurons)), strict=True))
+            for label, ids in lists.items():
+                outcome.add("label_neurons", len(ids), label=label, subset=subset)
+                home = dominant_layer(ids, task.train.offsets)
+                if home is not None:
+                    outcome.add("dominant_layer", home, label=label, subset=subset)
+            shared = overlap(lists)
+            outcome.add("shared_neurons", len(shared.shared), subset=subset)
+            outcome.add("exclusive_neurons", sum(map(len, shared.exclusive.values())), subset=subset)
+
+    def _table(self, task: "_Task", ranking: Ranking, minimal: dict[float, Subset]) -> dict[str, np.ndarray]:
+        """Every neuron with its place in the ranking, best first."""
+        order = ranking.order
+        columns = {
+            "neuron": order.astype(np.int32),
+            "layer": task.train.layer_of(order).astype(np.int16),
+            "unit": task.train.unit_of(order).astype(np.int32),
+            "key": ranking.key[order],
+        }
+        for delta, found in minimal.items():
+            columns[_minimal_name(delta)] = np.isin(order, found.neurons)
+        return columns
+
+
+def _minimal_name(delta: float) -> str:
+    return f"minimal within {100 * delta:g}"
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Rows, labels and neurons of one run."""
+
+    rows: WordRows
+    neurons: dict[str, Neurons]
+    split: str
+
+    @property
+    def train(self) -> Neurons:
+        return self.neurons["train"]
+
+    @property
+    def dev(self) -> Neurons:
+        return self.neurons["dev"]
+
+    @property
+    def held(self) -> Neurons:
+        return self.neurons[self.split]
+
+    @property
+    def gold(self) -> Tensor:
+        return self.rows.labels["train"]
+
+    @property
+    def count(self) -> int:
+        return len(self.rows.classes)
+
+    def labels(self, split: str) -> np.ndarray:
+        return self.rows.labels[split].numpy()
