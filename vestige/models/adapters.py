@@ -1,19 +1,23 @@
 """PEFT adapters (LoRA and kin): base and tuned model from one load.
 
 The adapter's weights are put onto the base's backbone; switched off, the very same object is the
-base. An adapter trained under a task head names its tensors with the head model's prefix and
-carries the head with it: the prefix is taken off and the head left out.
+base. An adapter trained under a task head names its modules as the head's model does and carries
+the head with it: the backbone is put where that model had it, and the head left out.
 """
 
+import json
 import warnings
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import PeftConfig, get_peft_model, set_peft_model_state_dict
+from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vestige.digest import digest_chunks
@@ -31,31 +35,34 @@ class AdapterEncoder(HuggingFaceEncoder):
     def __init__(
         self,
         peft: Any,
+        backbone: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
         name: str,
         device: str | torch.device | None,
         reading: Reading,
         active: bool = True,
     ) -> None:
-        super().__init__(peft.get_base_model(), tokenizer, name, device, reading)
-        self.peft, self.active = peft, active
+        super().__init__(backbone, tokenizer, name, device, reading)
+        self.peft, self.backbone, self.active = peft, backbone, active
 
     def without_adapter(self, name: str | None = None) -> "AdapterEncoder":
         """The base model, in the same memory."""
-        return AdapterEncoder(
-            self.peft, self.tokenizer, name or f"{self.name} (base)", None, self.reading, active=False
-        )
+        name = name or f"{self.name} (base)"
+        made = AdapterEncoder(self.peft, self.backbone, self.tokenizer, name, None, self.reading, active=False)
+        made.alone = self.alone
+        return made
 
     def weights_digest(self) -> str:
         """With the adapter off, the hash of the plain base model: both share what the cache holds."""
         tensors = {}
         for name, tensor in self.model.state_dict().items():
-            if _is_adapters(name):
+            if _is_adapters(self.peft, name):
                 if self.active:
                     tensors[name] = tensor
             else:
                 tensors[name.replace(".base_layer.", ".").replace(".original_module.", ".")] = tensor
-        return digest_chunks(hash_tensors(tensors))
+        settings = [_settings(self.peft.peft_config["default"])] if self.active else []
+        return digest_chunks(chain(hash_tensors(tensors), settings))
 
     def _active(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.active else self.peft.disable_adapter()
@@ -71,7 +78,7 @@ def load_adapter(
     reading: Reading,
 ) -> AdapterEncoder:
     """The adapter in `folder` on its base."""
-    from vestige.models.load import load_backbone, load_tokenizer
+    from vestige.models.load import find_tokenizer, load_backbone
     from vestige.models.sources import model_folder
     from vestige.models.weights import check_weight_files
 
@@ -80,20 +87,26 @@ def load_adapter(
     base = base or named
     if not base:
         raise ModelError(f"{folder}: adapter_config.json names no base model", fix="load_model(adapter, base=...)")
-    root = model_folder(base)
+    try:
+        root = model_folder(base)
+    except ModelError as error:
+        raise ModelError(
+            f"{folder}: the base of this adapter: {error.problem}", fix="load_model(adapter, base=...)"
+        ) from error
     check_weight_files(root)
     backbone, _ = load_backbone(root, torch.float32, False, False, None, reading)
-    tensors, prefix = _backbone_tensors(folder, backbone)
-    _grow_vocabulary(backbone, tensors)
-    peft = get_peft_model(backbone, _for_backbone(config, backbone, prefix))
-    _put(peft, tensors, folder, base)
+    stored = _stored(folder)
+    trained = _as_trained(backbone, stored)
+    tensors = _of_backbone(folder, stored, trained, type(backbone).__name__)
+    with torch.random.fork_rng(devices=[]):
+        embeddings, rows = _grow_vocabulary(backbone, trained, tensors)
+        peft = _inject(trained, _without_head(config, trained), folder, base)
+    _put(peft, _without_base(folder, tensors, peft, embeddings, rows), folder, base)
     if named and Path(str(named)).name != Path(str(base)).name:
         warnings.warn(f"{folder} was trained on {named!r} and is loaded onto {str(base)!r}", stacklevel=3)
     if tokenizer is None:
-        tokenizer = load_tokenizer(folder if (folder / "tokenizer.json").exists() else root)
-    elif not isinstance(tokenizer, PreTrainedTokenizerBase):
-        tokenizer = load_tokenizer(model_folder(tokenizer))
-    encoder = AdapterEncoder(peft, tokenizer, name, device, reading)
+        tokenizer = folder if (folder / "tokenizer.json").exists() else root
+    encoder = AdapterEncoder(peft, backbone, find_tokenizer(tokenizer), name, device, reading)
     encoder.verify()
     return encoder
 
@@ -118,52 +131,97 @@ def _config(folder: Path) -> PeftConfig:
     return config
 
 
-def _backbone_tensors(folder: Path, backbone: PreTrainedModel) -> tuple[dict[str, Tensor], str]:
-    """The adapter's tensors under the backbone's own names, and the prefix they were saved with."""
-    stored = load_file(folder / "adapter_model.safetensors")
-    paths = {name for name, _ in backbone.named_modules()} - {""}
-    prefix = f"{backbone.base_model_prefix}."
-    if not any(name.startswith(_OUTER + prefix) for name in stored):
-        prefix = ""
-    found = {}
-    for name, tensor in stored.items():
-        inner = name.removeprefix(_OUTER)
-        if not inner.startswith(prefix):
-            continue
-        inner = inner.removeprefix(prefix)
-        if any(inner.startswith(f"{path}.") for path in paths):
-            found[_OUTER + inner] = tensor
+def _stored(folder: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(folder / "adapter_model.safetensors")
+    except (SafetensorError, OSError) as error:
+        raise ModelError(
+            f"{folder}/adapter_model.safetensors cannot be read ({error})", fix="copy the file again; it is not whole"
+        ) from error
+
+
+def _as_trained(backbone: PreTrainedModel, stored: Mapping[str, Tensor]) -> nn.Module:
+    """The backbone in the place it had in training, so that the adapter's names and patterns of names hold."""
+    prefix = backbone.base_model_prefix
+    if not any(name.startswith(f"{_OUTER}{prefix}.") for name in stored):
+        return backbone
+    place = nn.Module()
+    place.add_module(prefix, backbone)
+    place.config = backbone.config
+    return place
+
+
+def _of_backbone(folder: Path, stored: Mapping[str, Tensor], trained: nn.Module, kind: str) -> dict[str, Tensor]:
+    """The adapter's tensors without those of its head."""
+    parts = tuple(f"{_OUTER}{name}." for name, _ in trained.named_children())
+    found = {name: tensor for name, tensor in stored.items() if name.startswith(parts)}
     if not found:
         raise ModelError(
-            f"{folder}: none of the adapter's {len(stored)} tensors belongs to {type(backbone).__name__}, for "
-            f"example {next(iter(stored), 'none')}",
+            f"{folder}: none of the adapter's {len(stored)} tensors belongs to {kind}, for example "
+            f"{next(iter(stored), 'none')}",
             fix="the adapter is for another base; name the one it was trained on: load_model(adapter, base=...)",
         )
-    return found, prefix
+    return found
 
 
-def _for_backbone(config: PeftConfig, backbone: PreTrainedModel, prefix: str) -> PeftConfig:
+def _without_head(config: PeftConfig, trained: nn.Module) -> PeftConfig:
     """The adapter's configuration without the head it was trained under."""
     config.task_type = None
     config.inference_mode = True
-    for key in ("target_modules", "modules_to_save"):
-        value = getattr(config, key, None)
-        if isinstance(value, str) or not value:
-            continue
-        inner = {str(item).removeprefix(prefix) for item in value}
-        paths = [name for name, _ in backbone.named_modules()]
-        setattr(config, key, {i for i in inner if any(p == i or p.endswith(f".{i}") for p in paths)} or None)
+    saved = getattr(config, "modules_to_save", None)
+    if saved:
+        paths = [f".{name}" for name, _ in trained.named_modules()]
+        config.modules_to_save = [name for name in saved if any(path.endswith(f".{name}") for path in paths)] or None
     return config
 
 
-def _grow_vocabulary(backbone: PreTrainedModel, tensors: dict[str, Tensor]) -> None:
-    """Tokens that tuning added: the base gets rows for them (the adapter holds their values)."""
+def _grow_vocabulary(backbone: PreTrainedModel, trained: nn.Module, tensors: Mapping[str, Tensor]) -> tuple[str, int]:
+    """Tokens that tuning added: the base gets rows for them, the mean of its own (the adapter holds their values).
+
+    Gives what the names of the embeddings begin with, and the number of the base's own rows.
+    """
     embeddings = backbone.get_input_embeddings()
-    path = next(name for name, module in backbone.named_modules() if module is embeddings)
+    rows = embeddings.num_embeddings
+    path = f"{_OUTER}{next(name for name, module in trained.named_modules() if module is embeddings)}."
     for name, tensor in tensors.items():
-        whole = name.startswith(f"{_OUTER}{path}.") and name.endswith("weight") and "lora" not in name
-        if whole and tensor.shape[0] > embeddings.num_embeddings:
-            backbone.resize_token_embeddings(tensor.shape[0])
+        whole = name.startswith(path) and name.endswith("weight") and "lora" not in name
+        if whole and tensor.shape[0] > rows:
+            backbone.resize_token_embeddings(tensor.shape[0], mean_resizing=False)
+            grown = backbone.get_input_embeddings().weight.data
+            grown[rows:] = grown[:rows].mean(0)
+    return path, rows
+
+
+def _inject(trained: nn.Module, config: PeftConfig, folder: Path, base: str | Path) -> Any:
+    config.base_model_name_or_path = trained.__dict__.get("name_or_path")  # else peft warns of what we check
+    try:
+        return get_peft_model(trained, config)
+    except Exception as error:
+        raise ModelError(
+            f"{folder}: peft cannot put the adapter onto {base} ({error})",
+            fix="load_model(adapter, base=the base it was trained on)",
+        ) from error
+
+
+def _without_base(
+    folder: Path, tensors: Mapping[str, Tensor], peft: Any, embeddings: str, rows: int
+) -> dict[str, Tensor]:
+    """Where the base's embeddings were saved along with the adapter, what the base has stays; only new rows count."""
+    own = peft.state_dict()
+    found = {}
+    for name, tensor in tensors.items():
+        if ".original_module." in name or name.replace(".modules_to_save.", ".") in tensors.keys() - {name}:
+            continue
+        if name in own and not name.startswith(embeddings):
+            raise ModelError(
+                f"{folder}: the adapter changes {name.removeprefix(_OUTER)} of its base itself, so switching it off "
+                "would not give the base",
+                fix="merge it (merge_and_unload), save the result and load that, and the base by itself",
+            )
+        if name in own and tensor.shape == own[name].shape:
+            tensor = torch.cat([own[name][:rows], tensor[rows:].to(own[name].dtype)])
+        found[name] = tensor
+    return found
 
 
 def _put(peft: Any, tensors: dict[str, Tensor], folder: Path, base: str | Path) -> None:
@@ -175,7 +233,7 @@ def _put(peft: Any, tensors: dict[str, Tensor], folder: Path, base: str | Path) 
         raise ModelError(
             f"{folder}: {wrong}: {detail}", fix="load_model(adapter, base=the base it was trained on)"
         ) from error
-    missing = [name for name in outcome.missing_keys if _is_adapters(name) and ".pooler." not in name]
+    missing = [name for name in outcome.missing_keys if _is_adapters(peft, name) and ".pooler." not in name]
     if missing or outcome.unexpected_keys:
         example = (missing or outcome.unexpected_keys)[0]
         raise ModelError(
@@ -185,5 +243,14 @@ def _put(peft: Any, tensors: dict[str, Tensor], folder: Path, base: str | Path) 
         )
 
 
-def _is_adapters(name: str) -> bool:
-    return any(mark in name for mark in ("lora_", "ia3_", "vera_", "hada_", "lokr_", "oft_", "modules_to_save."))
+def _is_adapters(peft: Any, name: str) -> bool:
+    return any(mark in name for mark in (f".{peft.base_model.prefix}", ".modules_to_save."))
+
+
+_BOOKKEEPING = ("base_model_name_or_path", "revision", "peft_version")
+
+
+def _settings(config: PeftConfig) -> bytes:
+    """What of an adapter's configuration shapes its numbers: the scale above all."""
+    kept = {key: value for key, value in config.to_dict().items() if key not in _BOOKKEEPING}
+    return json.dumps(kept, sort_keys=True, default=sorted).encode()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from transformers import PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence
-from vestige.errors import CorpusError
+from vestige.errors import CorpusError, ModelError
 
 Overflow = Literal["truncate", "error"]
 """What to do with a sentence longer than the model's limit: keep its first words, or stop."""
@@ -113,10 +113,12 @@ def _find_broken_text(sentences: Sequence[Sentence]) -> None:
                 )
 
 
-def with_sink(token: int, encoded: Encoded) -> Encoded:
+def with_sink(token: int | None, encoded: Encoded) -> Encoded:
     """The sentence with `token` before it, unless it begins with a special token already."""
     if encoded.word_of[:1] == (SPECIAL,):
         return encoded
+    if token is None:
+        raise ModelError("the tokenizer has neither BOS nor EOS to put before a sentence", fix="leave `sink` out")
     return Encoded((token, *encoded.ids), (0, *encoded.type_ids), (SINK, *encoded.word_of), encoded.words, encoded.kept)
 
 

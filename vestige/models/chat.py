@@ -37,7 +37,7 @@ def frame_of(tokenizer: PreTrainedTokenizerBase, role: str) -> tuple[str, str]:
 def encode_chat(
     tokenizer: PreTrainedTokenizerBase, frame: tuple[str, str], sentences: Sequence[Sentence]
 ) -> list[Encoded]:
-    """Tokens of whole messages; a token that spans two words counts for the first."""
+    """Tokens of whole messages; a token that spans two words, or the template and a word, counts for the first word."""
     encoded = []
     for sentence in sentences:
         words = (*sentence.words, *sentence.second)
@@ -54,9 +54,10 @@ def encode_chat(
 
 
 def _word(text: str, start: int, end: int, first: int, ends: list[int]) -> int:
-    """The word that the first visible character of text[start:end] is in."""
-    while start < end and text[start].isspace():
-        start += 1
-    if start >= end or start < first or start >= ends[-1] - 1:
+    """The word that text[start:end] begins in; spaces belong to the word that they precede."""
+    if end <= first:
         return SPECIAL
-    return bisect_right(ends, start)
+    start = max(start, first)
+    while start < ends[-1] - 1 and text[start].isspace():
+        start += 1
+    return bisect_right(ends, start) if start < ends[-1] - 1 else SPECIAL

@@ -1,7 +1,7 @@
 """Any Hugging Face model as an Encoder, by what it can do and not by the name of its family."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -11,14 +11,15 @@ from torch import Tensor
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence
-from vestige.digest import digest_json
+from vestige.digest import digest_chunks, digest_json
 from vestige.errors import CorpusError, ModelError
 from vestige.models.align import SPECIAL, Encode, Encoded, Overflow, align, encode_words, with_sink
 from vestige.models.anatomy import final_norm, watching
 from vestige.models.chat import encode_chat, frame_of
-from vestige.models.identity import config_identity, tokenizer_digest, weights_digest
+from vestige.models.identity import config_identity, hash_tensors, tokenizer_digest
 from vestige.models.prefix_space import with_prefix_space
 from vestige.models.reading import AS_IS, Reading
+from vestige.models.weights import stored_tensors
 
 TOLERANCE = 1e-5
 """How far a padded batch may be from the sentence run alone, relative to max(1, the layer's largest value)."""
@@ -59,8 +60,8 @@ class HuggingFaceEncoder:
             self.model.to(device)
             if head is not None:
                 head.to(device)
-        self.tokenizer = with_prefix_space(tokenizer)
-        self.device = torch.device(device) if device is not None else self.model.device
+        self.tokenizer = with_prefix_space(tokenizer) if reading.chat is None else tokenizer
+        self.device = torch.device(device) if device is not None else _entrance(self.model)
         self.alone = False
 
     @property
@@ -85,7 +86,8 @@ class HuggingFaceEncoder:
     def limit(self) -> int | None:
         """The most tokens, special ones included, that the model takes; None if it has no limit."""
         for path, module in self.model.named_modules():
-            if isinstance(module, torch.nn.Embedding) and path.endswith(("position_embeddings", "wpe")):
+            named = path.removesuffix(".base_layer").endswith(("position_embeddings", "wpe"))
+            if named and isinstance(module, torch.nn.Embedding):
                 taken = 0 if module.padding_idx is None else module.padding_idx + 1
                 return module.num_embeddings - taken
         positions = getattr(self.config, "max_position_embeddings", None)
@@ -95,47 +97,37 @@ class HuggingFaceEncoder:
     def fingerprint(self) -> str:
         identity = [self.weights_digest(), config_identity(self.config), tokenizer_digest(self.tokenizer)]
         changes = self.reading.changes()
+        if self.reading.chat is not None:
+            changes["frame"] = frame_of(self.tokenizer, self.reading.chat)
         return digest_json([*identity, changes] if changes else identity)
 
     def weights_digest(self) -> str:
         """Hash of the weights that shape the layers."""
-        return weights_digest(self.model)
+        return digest_chunks(chunk for pair in stored_tensors(self.model) for chunk in hash_tensors(dict([pair])))
 
     def encode(self, sentences: Sequence[Sentence], on_overflow: Overflow = "truncate") -> list[Encoded]:
         return list(align(self._encode, sentences, self.limit, on_overflow))
 
     @cached_property
     def _encode(self) -> Encode:
+        plain: Encode = partial(encode_words, self.tokenizer)
         if self.reading.chat is not None:
-            return partial(encode_chat, self.tokenizer, frame_of(self.tokenizer, self.reading.chat))
-        plain = partial(encode_words, self.tokenizer)
+            plain = partial(encode_chat, self.tokenizer, frame_of(self.tokenizer, self.reading.chat))
         if not self.reading.sink:
             return plain
         token = self.tokenizer.bos_token_id
         token = self.tokenizer.eos_token_id if token is None else token
-        if token is None:
-            raise ModelError(f"{self.name}: its tokenizer has neither BOS nor EOS", fix="leave `sink` out")
         return lambda sentences: [with_sink(token, encoded) for encoded in plain(sentences)]
 
     @torch.inference_mode()
     def hidden_states(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
-        if not self.alone or len(batch) == 1:
-            return self._states(batch)
-        singles = [self._states([encoded]) for encoded in batch]
-        return tuple(
-            torch.nn.utils.rnn.pad_sequence([states[layer][0] for states in singles], batch_first=True)
-            for layer in range(len(singles[0]))
-        )
+        return self._together_or_alone(self._states, batch)
 
     @torch.inference_mode()
     def attentions(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
         """Per block the attention (sentences, heads, queries, keys), by the eager implementation."""
         with self._eager():
-            output = self._forward(batch, output_attentions=True)
-        found = output.decoder_attentions if self._decoding else output.attentions
-        if not found or found[0] is None:
-            raise ModelError(f"{self.name} gives no attention weights", fix="choose another analysis or model")
-        return tuple(found)
+            return self._together_or_alone(self._attentions, batch)
 
     @torch.inference_mode()
     def logits(self, batch: Sequence[Encoded]) -> Tensor:
@@ -144,8 +136,7 @@ class HuggingFaceEncoder:
             raise ModelError(
                 f"{self.name} was loaded without its language-model head", fix="load_model(..., head=True)"
             )
-        with self._active():
-            return self.head(**self.inputs(batch, head=True)).logits
+        return self._together_or_alone(self._logits, batch)[0]
 
     def summary_position(self, encoded: Encoded) -> int:
         cls = self.tokenizer.cls_token_id
@@ -237,9 +228,10 @@ class HuggingFaceEncoder:
             torch.manual_seed(seed)
             drawn = AutoModel.from_config(self.config, dtype=torch.float32)
         twin = HuggingFaceEncoder(drawn, self.tokenizer, f"{self.name} (random twin)", self.device, self.reading)
-        trained = dict(self.model.named_parameters())
-        for name, weight in twin.model.named_parameters():
-            if weight.ndim > 1 and name in trained and torch.equal(weight.data, trained[name].data):
+        twin.alone = self.alone
+        random = dict(twin.model.named_parameters())
+        for name, weight in stored_tensors(self.model):
+            if weight.ndim > 1 and name in random and torch.equal(weight, random[name].data.to(weight.dtype)):
                 raise ModelError(
                     f"the random twin of {self.name} has the trained values in {name}",
                     fix="report this: a baseline that is not random would be wrong",
@@ -267,6 +259,26 @@ class HuggingFaceEncoder:
             found[-1] = seen[norm].input if self.reading.final_norm == "pre" else seen[norm].output
         return tuple(found)
 
+    def _attentions(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
+        output = self._forward(batch, output_attentions=True)
+        found = output.decoder_attentions if self._decoding else output.attentions
+        if not found or found[0] is None:
+            raise ModelError(f"{self.name} gives no attention weights", fix="choose another analysis or model")
+        return tuple(found)
+
+    def _logits(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
+        assert self.head is not None
+        with self._active():
+            return (self.head(**self.inputs(batch, head=True)).logits,)
+
+    def _together_or_alone(
+        self, run: Callable[[Sequence[Encoded]], tuple[Tensor, ...]], batch: Sequence[Encoded]
+    ) -> tuple[Tensor, ...]:
+        if not self.alone or len(batch) == 1:
+            return run(batch)
+        singles = [run([encoded]) for encoded in batch]
+        return tuple(_stack([found[layer][0] for found in singles]) for layer in range(len(singles[0])))
+
     @cached_property
     def _final_norm(self) -> str | None:
         output = self._forward([_TWO_TOKENS], output_hidden_states=True)
@@ -291,7 +303,7 @@ class HuggingFaceEncoder:
         return frozenset(inspect.signature(self.model.forward).parameters)
 
     def _check_vocabulary(self, largest: int) -> None:
-        rows = self.model.get_input_embeddings().num_embeddings
+        rows = self.model.get_input_embeddings().weight.shape[0]
         if largest >= rows:
             raise ModelError(
                 f"{self.name}: the tokenizer gives token {largest}, but the model has {rows} embeddings",
@@ -310,3 +322,17 @@ def part_of(model: PreTrainedModel, reading: Reading) -> PreTrainedModel:
 
 def _first(state: Tensor | tuple[Tensor, ...]) -> Tensor:
     return state[0] if isinstance(state, tuple) else state
+
+
+def _stack(rows: Sequence[Tensor]) -> Tensor:
+    """Tensors of several sizes as one, filled up with zeros at their ends."""
+    sizes = [max(lengths) for lengths in zip(*(row.shape for row in rows), strict=True)]
+    stacked = rows[0].new_zeros(len(rows), *sizes)
+    for target, row in zip(stacked, rows, strict=True):
+        target[tuple(map(slice, row.shape))] = row
+    return stacked
+
+
+def _entrance(model: PreTrainedModel) -> torch.device:
+    """Where a placed model takes its input: weights on disk have no device, accelerate moves the input for them."""
+    return model.device if model.device.type != "meta" else torch.device("cpu")

@@ -31,7 +31,6 @@ from vestige.errors import ModelError
 from vestige.models.elmo import is_elmo, load_elmo
 from vestige.models.encoder import Encoder
 from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.prefix_space import with_prefix_space
 from vestige.models.reading import Reading
 from vestige.models.sources import model_folder
 from vestige.models.telmo import is_telmo, load_telmo
@@ -67,25 +66,34 @@ def load_model(
     if isinstance(source, PreTrainedModel):
         if tokenizer is None:
             raise ModelError("a model in memory needs its tokenizer", fix="load_model(model, tokenizer=tokenizer)")
+        if head and source.get_output_embeddings() is None:
+            raise ModelError(f"{type(source).__name__} has no language-model head", fix="load it without head=True")
         whole = source if head else None
         encoder = HuggingFaceEncoder(
-            source.base_model, _tokenizer(tokenizer), name or type(source).__name__, device, read, whole
+            source.base_model, find_tokenizer(tokenizer), name or type(source).__name__, device, read, whole
         )
         encoder.verify()
         return encoder
+    placed = {"head": head, "device_map": device_map, "dtype": dtype != torch.float32}
+    of_no_use = {**read.changes(), "tokenizer": tokenizer, "base": base, **placed}
     if is_elmo(source):
+        _refuse(of_no_use, f"{source} is an ELMo")
         return load_elmo(source, name, device, stateful)
     if is_telmo(source):
+        _refuse({**of_no_use, "stateful": stateful}, f"{source} is a T-ELMo")
         return load_telmo(source, name, device)
+    _refuse({"stateful": stateful}, f"{source} is no ELMo")
     folder = model_folder(source, revision)
     if (folder / "adapter_config.json").exists():
         from vestige.models.adapters import load_adapter
 
+        _refuse(placed, f"{folder} is an adapter")
         return load_adapter(folder, base, tokenizer=tokenizer, name=name or str(source), device=device, reading=read)
+    _refuse({"base": base}, f"{folder} is no adapter")
     check_weight_files(folder)
     model, whole = load_backbone(folder, dtype, trust_remote_code, head, device_map, read)
     place = None if device_map is not None else device
-    made = _tokenizer(folder if tokenizer is None else tokenizer)
+    made = find_tokenizer(folder if tokenizer is None else tokenizer)
     encoder = HuggingFaceEncoder(model, made, name or str(source), place, read, whole)
     encoder.verify()
     return encoder
@@ -112,10 +120,9 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The folder's fast tokenizer, fit for words that are already split."""
+    """The folder's tokenizer, as it was saved."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        return with_prefix_space(tokenizer) if tokenizer.is_fast else tokenizer
+        return AutoTokenizer.from_pretrained(folder)
     except Exception as error:
         raise ModelError(
             f"{folder}: its tokenizer does not load ({error})",
@@ -138,9 +145,12 @@ def load_backbone(
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
+            if any(name.endswith("EncoderModel") for name in config.architectures or ()):
+                config.is_encoder_decoder = type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING  # as AutoModel does
             kind = _language_model(config, folder) if head else AutoModel
             whole, info = kind.from_pretrained(
                 folder,
+                config=config,
                 dtype=dtype,
                 use_safetensors=True,
                 trust_remote_code=trust_remote_code,
@@ -154,7 +164,8 @@ def load_backbone(
             f"{folder}: transformers cannot load it ({type(error).__name__}: {error})",
             fix="check the folder; a model with code of its own needs trust_remote_code=True",
         ) from error
-    unread = ("pooler.", "decoder.") if whole.config.is_encoder_decoder and reading.part == "encoder" else ("pooler.",)
+    only_encoder = whole.config.is_encoder_decoder and reading.part == "encoder" and not head
+    unread = ("pooler.", "decoder.") if only_encoder else ("pooler.",)
     lost = sorted(key for key in info["missing_keys"] if not key.startswith(unread))
     if lost or info.get("mismatched_keys"):
         problem = lost or sorted(map(str, info["mismatched_keys"]))
@@ -181,6 +192,13 @@ def _language_model(config: Any, folder: Path) -> Any:
     raise ModelError(f"{folder}: {config.model_type} has no language-model head", fix="load it without head=True")
 
 
-def _tokenizer(given: PreTrainedTokenizerBase | str | Path) -> PreTrainedTokenizerBase:
+def _refuse(options: Mapping[str, Any], because: str) -> None:
+    """Options that would have no effect are mistakes."""
+    given = [name for name, value in options.items() if value not in (None, False)]
+    if given:
+        raise ModelError(f"{because}, so {given[0]!r} has no meaning", fix=f"leave {given[0]!r} out")
+
+
+def find_tokenizer(given: PreTrainedTokenizerBase | str | Path) -> PreTrainedTokenizerBase:
     """A tokenizer in memory is copied: the Encoder changes how it starts words, its owner's stays as it was."""
     return deepcopy(given) if isinstance(given, PreTrainedTokenizerBase) else load_tokenizer(model_folder(given))

@@ -1,7 +1,9 @@
 """How a model is read: the choices that change its numbers without touching its weights."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from vestige.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,12 @@ class Reading:
     part: Literal["encoder", "decoder"] = "encoder"
     """Of encoder-decoders. The decoder reads the same tokens, shifted right, as the families'
     own sequence classifiers do: its state at a token has seen the whole source and the tokens before."""
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if get_origin(kind) is Literal and value not in get_args(kind):
+                raise ModelError(f"{name} is {value!r}", fix=f"choose from {', '.join(get_args(kind))}")
 
     def changes(self) -> dict[str, Any]:
         """What differs from the defaults."""

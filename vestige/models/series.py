@@ -38,15 +38,18 @@ class Checkpoints:
 def find_checkpoints(source: str | Path, revisions: Mapping[int, str] | Sequence[str] | None = None) -> Checkpoints:
     """The folders `checkpoint-<step>` below `source`, or the `revisions` of a hub model.
 
-    Revisions are given by step, or as names that hold the step (`step1000`, `1000-main`).
+    Revisions are given by step, or as names that hold the step (`step1000-tokens4B`, `1000-main`).
     """
     if revisions is not None:
-        by_step = revisions if isinstance(revisions, Mapping) else {_step(name): name for name in revisions}
+        by_step = revisions if isinstance(revisions, Mapping) else {_step(str(name)): str(name) for name in revisions}
         if len(by_step) != len(revisions):
             raise ModelError(f"{source}: two revisions have the same step", fix="give them by step: {1000: name, ...}")
         return Checkpoints(str(source), {int(step): (str(source), name) for step, name in by_step.items()})
     folder = Path(source)
-    found = {int(path.name.rpartition("-")[2]): path for path in folder.glob("checkpoint-*") if _is_checkpoint(path)}
+    folders = [path for path in folder.glob("checkpoint-*") if _is_checkpoint(path)]
+    found = {int(path.name.rpartition("-")[2]): path for path in folders}
+    if len(found) != len(folders):
+        raise ModelError(f"{folder}: two folders have the same step", fix="take one of them away")
     if not found:
         raise ModelError(
             f"{folder}: no folders checkpoint-<step>, as transformers' Trainer writes them",
@@ -60,7 +63,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 
 def _step(name: str) -> int:
-    numbers = re.findall(r"\d+", name)
+    numbers = re.findall(r"step[-_]?(\d+)", name) or re.findall(r"\d+", name)
     if len(numbers) != 1:
         raise ModelError(
             f"the revision {name!r} does not say its step", fix="give revisions by step: {1000: name, ...}"

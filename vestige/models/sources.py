@@ -19,6 +19,10 @@ def model_folder(source: str | Path, revision: str | None = None) -> Path:
         return minilm_folder()
     path = Path(source)
     if path.is_dir():
+        if revision is not None:
+            raise ModelError(
+                f"{path} is a folder and has no revision {revision!r}", fix="name a hub model, or no revision"
+            )
         if not any((path / file).exists() for file in ("config.json", "adapter_config.json")):
             raise ModelError(
                 f"{path}: no config.json, so not a Hugging Face model folder",

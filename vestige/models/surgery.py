@@ -20,7 +20,8 @@ def keep_blocks(encoder: HuggingFaceEncoder, keep: Sequence[int], name: str | No
     keep = list(keep)
     if not keep or any(not 0 <= block < depth for block in keep):
         raise ModelError(f"{encoder.name} has blocks 0 to {depth - 1}, found {keep}", fix="name at least one of them")
-    model = deepcopy(encoder.model)
+    copied = deepcopy({name: encoder.__dict__[name] for name in _WEIGHTS if name in encoder.__dict__})
+    model = copied["model"]
     stack = model.get_decoder() if encoder.stack is not encoder.model else model
     if block_list(stack, depth) is not None:
         _cut(stack, keep, depth)
@@ -30,10 +31,13 @@ def keep_blocks(encoder: HuggingFaceEncoder, keep: Sequence[int], name: str | No
         )
     _shorten_config(model, keep, depth)
     made = HuggingFaceEncoder.__new__(type(encoder))
-    made.__dict__ = {k: v for k, v in encoder.__dict__.items() if k not in _REMEMBERED}
-    made.model, made.head, made.name = model, None, name or f"{encoder.name} ({len(keep)} of {depth} blocks)"
+    made.__dict__ = {k: v for k, v in encoder.__dict__.items() if k not in _REMEMBERED} | copied
+    made.head, made.name = None, name or f"{encoder.name} ({len(keep)} of {depth} blocks)"
     return made
 
+
+_WEIGHTS = ("model", "backbone", "peft")
+"""What holds the weights; an adapter's parts belong together, so all are copied at once."""
 
 _REMEMBERED = ("widths", "depth", "fingerprint", "_final_norm", "_accepts")
 

@@ -1,7 +1,9 @@
 """Weight files: safetensors only, and what was loaded is what they hold."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -58,3 +60,14 @@ def compare_with_files(model: PreTrainedModel, folder: Path) -> None:
             f"{folder}: none of the loaded weights could be found in its files",
             fix="check that the safetensors files belong to this model",
         )
+
+
+def stored_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every parameter and buffer by name, sorted; those that a device map left on disk are read from there."""
+    for name, tensor in sorted(model.state_dict().items()):
+        if tensor.is_meta:
+            path, _, leaf = name.rpartition(".")
+            hook: Any = model.get_submodule(path)._hf_hook
+            yield name, hook.weights_map[leaf].to(tensor.dtype)
+        else:
+            yield name, tensor

@@ -110,9 +110,8 @@ class NeuronFeatures(TransformerMixin, BaseEstimator):
             "all_neurons": int(self._offsets[-1]),
         }
         if sentences:
-            found["seconds"], found["all_seconds"] = (
-                min(self._seconds(encoder, sentences) for _ in range(repeats)) for encoder in (self._cut, self.encoder)
-            )
+            times = [[self._seconds(each, sentences) for each in (self._cut, self.encoder)] for _ in range(repeats)]
+            found["seconds"], found["all_seconds"] = map(min, zip(*times, strict=True))
         return found
 
     def save(self, folder: str | Path) -> None:

@@ -41,14 +41,18 @@ def mutual_informations(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Per neuron the bits it shares with the label, and whether it is constant (then 0 bits).
 
-    Bins hold equally many rows, but equal values are never parted.
+    Bins hold equally many rows, except that equal values are never parted; a value that fills
+    more than a bin has one of its own.
+
     Plain counts: about (bins - 1)(labels - 1) / (2 ln 2 rows) bits too much, alike for all neurons.
     """
     labels = checked_labels(neurons, labels, classes)
     cuts = np.maximum(np.arange(1, bins) * len(labels) // bins - 1, 0)
 
     def information(column: np.ndarray) -> float:
-        bin_of = np.searchsorted(np.unique(np.partition(column, cuts)[cuts]), column)
+        upper = np.partition(column, cuts)[cuts]
+        heavy = upper[1:][upper[1:] == upper[:-1]]
+        bin_of = np.searchsorted(np.unique(np.concatenate([upper, np.nextafter(heavy, -np.inf)])), column)
         table = np.bincount(bin_of * len(classes) + labels, minlength=bins * len(classes)).reshape(bins, -1)
         joint = table / len(labels)
         chance = joint.sum(1, keepdims=True) * joint.sum(0)

@@ -10,7 +10,8 @@ from typing import Any
 
 from vestige.errors import SpecError
 
-_LINKS = ("reference", "random_twin_of", "adapter_off")
+_MADE_FROM = ("random_twin_of", "adapter_off")
+_LINKS = ("reference", *_MADE_FROM)
 
 
 def expand_models(models: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -34,6 +35,11 @@ def _steps(name: str, model: Mapping[str, Any], where: str) -> dict[str, Any]:
 
     if "load" in model:
         raise SpecError(f"{where}: model {name!r} has both load and checkpoints", fix="keep one of them")
+    if not isinstance(model["checkpoints"], str):
+        raise SpecError(
+            f"{where}: model {name!r} should name the folder or hub id of one run, found {model['checkpoints']!r}",
+            fix="name one training run; another one is another model",
+        )
     rest = {key: value for key, value in model.items() if key not in ("checkpoints", "revisions")}
     found = find_checkpoints(model["checkpoints"], model.get("revisions"))
     return {
@@ -45,18 +51,21 @@ def _steps(name: str, model: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _replicates(name: str, models: Mapping[str, Any], where: str, asked: tuple[str, ...] = ()) -> int | None:
     """How many replicates a model has, its own or those of the models it is made from; None without any."""
     model = models[name]
-    if isinstance(model.get("load"), list):
-        return len(model["load"])
+    own = len(model["load"]) if isinstance(model.get("load"), list) else None
+    if own == 0:
+        raise SpecError(f"{where}: model {name!r} has an empty list to load", fix="name at least one model")
     if name in asked:
-        return None
+        return own
     sizes = {
         other: size
         for other in _linked(model)
         if other in models and (size := _replicates(other, models, where, (*asked, name))) is not None
     }
     if not sizes:
-        return None
-    if isinstance(model.get("load"), str):
+        return own
+    if own is not None:
+        sizes = {name: own, **sizes}
+    elif not any(other in sizes for other in _made_from(model)):
         other = next(iter(sizes))
         raise SpecError(
             f"{where}: model {name!r} is one model but {other!r} has {sizes[other]} replicates",
@@ -68,9 +77,13 @@ def _replicates(name: str, models: Mapping[str, Any], where: str, asked: tuple[s
 
 
 def _linked(model: Mapping[str, Any]) -> list[str]:
+    return [*_made_from(model), *([model["reference"]] if isinstance(model.get("reference"), str) else [])]
+
+
+def _made_from(model: Mapping[str, Any]) -> list[str]:
     tuned = model.get("finetune")
-    links = [model.get(key) for key in _LINKS] + [tuned.get("of") if isinstance(tuned, Mapping) else None]
-    return [link for link in links if link is not None]
+    origins = [model.get(key) for key in _MADE_FROM] + [tuned.get("of") if isinstance(tuned, Mapping) else None]
+    return [origin for origin in origins if isinstance(origin, str)]
 
 
 def _replicate(model: Mapping[str, Any], seed: int, sizes: Mapping[str, int | None]) -> dict[str, Any]:

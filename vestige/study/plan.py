@@ -16,7 +16,8 @@ from vestige.errors import SpecError
 from vestige.finetune.train import finetune
 from vestige.models.adapters import AdapterEncoder
 from vestige.models.encoder import Encoder
-from vestige.models.load import load_model, random_twin
+from vestige.models.load import RANDOM_TWIN_SEED, load_model, random_twin
+from vestige.models.sources import model_folder
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations
 from vestige.study.cells import Cell
@@ -102,16 +103,18 @@ def _models(
     """(name, run, encoder, how it was made), one at a time so that only one is in memory."""
     torch.set_num_threads(spec.compute.model_threads)
     adapters: dict[str, AdapterEncoder] = {}
-    for name, model in spec.models.items():
+    for position, (name, model) in enumerate(spec.models.items()):
+        rest = list(spec.models)[position + 1 :]
         if name in given.models:
             yield name, 0, given.models[name], {"source": "in memory"}
         elif model.load is not None:
-            encoder = adapters.pop(name, None) or _load(spec, name, given)
-            yield name, 0, encoder, {"source": model.load}
+            yield name, 0, _load_once(spec, name, given, adapters, rest), {"source": model.load}
         elif model.adapter_off is not None:
-            yield name, 0, _base_of(spec, name, given, adapters), {"source": f"{model.adapter_off} without its adapter"}
+            tuned = _load_once(spec, model.adapter_off, given, adapters, rest)
+            yield name, 0, _without_adapter(tuned, name), {"source": f"{model.adapter_off} without its adapter"}
         elif model.random_twin_of is not None:
-            twin = random_twin(_load(spec, model.random_twin_of, given))
+            seed = RANDOM_TWIN_SEED + (model.pretrain_seed or 0)
+            twin = random_twin(_load(spec, model.random_twin_of, given), seed)
             yield name, 0, twin, {"source": f"random twin of {model.random_twin_of}", "baseline": True}
         else:
             for run in range(model.runs):
@@ -122,6 +125,8 @@ def _load(spec: StudySpec, name: str, given: Given) -> Encoder:
     if name in given.models:
         return given.models[name]
     model = spec.models[name]
+    if model.adapter_off is not None:
+        return _without_adapter(_load(spec, model.adapter_off, given), name)
     if model.load is None:
         raise SpecError(f"model {name!r} is made in this study", fix="refer to a model that is loaded")
     return load_model(
@@ -137,14 +142,21 @@ def _load(spec: StudySpec, name: str, given: Given) -> Encoder:
     )
 
 
-def _base_of(spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder]) -> Encoder:
-    """A model without its adapter; the load is kept for the model with it."""
-    tuned = spec.models[name].adapter_off
-    assert tuned is not None
-    encoder = _load(spec, tuned, given)
+def _load_once(
+    spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder], rest: list[str]
+) -> Encoder:
+    """A loaded model; one with an adapter is kept while the rest of the study reads it, with its adapter or without."""
+    encoder = adapters.pop(name, None) or _load(spec, name, given)
+    if isinstance(encoder, AdapterEncoder) and any(name in (other, spec.models[other].adapter_off) for other in rest):
+        adapters[name] = encoder
+    return encoder
+
+
+def _without_adapter(encoder: Encoder, name: str) -> Encoder:
     if not isinstance(encoder, AdapterEncoder):
-        raise SpecError(f"{tuned!r} has no adapter to switch off", fix=f"load the base of {tuned!r} instead")
-    adapters[tuned] = encoder
+        raise SpecError(
+            f"{encoder.name!r} has no adapter to switch off", fix=f"load the base of {encoder.name!r} instead"
+        )
     return encoder.without_adapter(name)
 
 
@@ -154,9 +166,7 @@ def _tuned(
     """Fine-tune run number `run` of a model and load its backbone."""
     wanted = spec.models[name].finetune
     assert wanted is not None
-    base = spec.models[wanted.of].load
-    if base is None:
-        raise SpecError(f"model {name!r} is tuned from {wanted.of!r}, which is not loaded", fix="tune a loaded model")
+    base = _tunable(spec, name, wanted.of)
     corpus, _, label = wanted.task.partition("/")
     tuned = finetune(
         base,
@@ -171,6 +181,21 @@ def _tuned(
     encoder = load_model(tuned.folder, name=name, device=spec.compute.device, **asdict(read))
     made = {"source": f"{wanted.of} fine-tuned on {wanted.task}", "tuned_on": wanted.task, "tune_seed": run}
     return encoder, {**made, "recipe": asdict(wanted.recipe), "curve": tuned.log["curve"]}
+
+
+def _tunable(spec: StudySpec, name: str, of: str) -> str | Path:
+    """The source of the model that `name` is tuned from."""
+    model = spec.models[of]
+    if model.load is None:
+        raise SpecError(f"model {name!r} is tuned from {of!r}, which is not loaded", fix="tune a loaded model")
+    folder = model_folder(model.load, model.revision)
+    if model.tokenizer is not None or (folder / "adapter_config.json").exists():
+        what = "an adapter" if model.tokenizer is None else "a tokenizer from elsewhere"
+        raise SpecError(
+            f"model {name!r} is tuned from {of!r}, which has {what}",
+            fix="save it as one folder with its tokenizer (an adapter: merge_and_unload) and load that",
+        )
+    return model.load if model.revision is None else folder
 
 
 def _corpora_of(spec: StudySpec) -> list[str]:

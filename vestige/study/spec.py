@@ -32,6 +32,10 @@ class FinetuneSpec(_Strict):
 
 
 SOURCES = ("load", "finetune", "random_twin_of", "adapter_off")
+_ONLY_WITH = {
+    "load": ("tokenizer", "revision", "base", "read", "stateful", "device_map", "step"),
+    "finetune": ("runs",),
+}
 
 
 class ModelSpec(_Strict):
@@ -49,7 +53,7 @@ class ModelSpec(_Strict):
     read: Reading = AS_IS
     stateful: bool = False
     """ELMo only: carry the state from sentence to sentence."""
-    device_map: str | None = None
+    device_map: str | dict[str, str | int] | None = None
     finetune: FinetuneSpec | None = None
     random_twin_of: str | None = None
     adapter_off: str | None = None
@@ -68,6 +72,11 @@ class ModelSpec(_Strict):
         given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"a model needs exactly one of {', '.join(SOURCES)}; found {given or 'none'}")
+        fields = type(self).model_fields
+        for source, keys in _ONLY_WITH.items():
+            stray = [key for key in keys if getattr(self, key) != fields[key].default]
+            if stray and getattr(self, source) is None:
+                raise ValueError(f"{stray[0]} belongs to a model with {source}, found with {given[0]}")
         return self
 
 
@@ -189,10 +198,11 @@ def read_spec(path: str | Path, **changes: Any) -> StudySpec:
 def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "study") -> StudySpec:
     """A checked spec from plain values, with the shorthands of study files resolved."""
     plain = _expand(dict(raw), where)
+    models, corpora = _mapping(plain, "models", where), _mapping(plain, "corpora", where)
     plain["models"] = expand_models(
-        {name: _model(value, base) for name, value in _mapping(plain, "models", where).items()}, where
+        {name: _model(value, base, f"{where}: model {name!r}") for name, value in models.items()}, where
     )
-    plain["corpora"] = {name: _corpus(value, base) for name, value in _mapping(plain, "corpora", where).items()}
+    plain["corpora"] = {name: _corpus(value, base, f"{where}: corpus {name!r}") for name, value in corpora.items()}
     plain["analyses"] = [_analysis(item, where) for item in plain.get("analyses") or []]
     try:
         return StudySpec.model_validate(plain)
@@ -207,13 +217,19 @@ def _mapping(raw: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _model(value: Any, base: Path | None) -> Any:
+def _model(value: Any, base: Path | None, where: str) -> Any:
     """`name: minilm` is short for `name: {load: minilm}`; files and folders are relative to the study file."""
-    value = {"load": value} if isinstance(value, str | list) else dict(value or {})
+    value = {"load": value} if isinstance(value, str | list) else _plain(value, where)
     for key in ("load", "base", "checkpoints", "tokenizer"):
         if key in value:
             value[key] = _relative(value[key], base)
     return value
+
+
+def _plain(value: Any, where: str) -> dict[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise SpecError(f"{where} should be a name or a mapping, found {value!r}", fix="see examples/")
+    return dict(value or {})
 
 
 def _relative(value: Any, base: Path | None) -> Any:
@@ -223,9 +239,9 @@ def _relative(value: Any, base: Path | None) -> Any:
     return str(base / value) if isinstance(value, str) and base is not None and (base / value).exists() else value
 
 
-def _corpus(value: Any, base: Path | None) -> Any:
+def _corpus(value: Any, base: Path | None, where: str) -> Any:
     """`name: treebank` is short for `name: {name: treebank}`."""
-    value = {"name": value} if isinstance(value, str) else dict(value or {})
+    value = {"name": value} if isinstance(value, str) else _plain(value, where)
     files = value.get("files")
     if isinstance(files, Mapping) and base is not None:
         value["files"] = {

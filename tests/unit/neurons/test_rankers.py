@@ -77,6 +77,15 @@ def test_constant_neurons_share_no_information():
     assert gaussian_informations(neurons, labels, CLASSES)[[6, 8]].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_neuron_that_is_nearly_always_the_same_is_heard(sign):
+    labels = np.repeat([0, 1], [4, 296])
+    neurons = Neurons((sign * (labels[:, None] == 0).astype(np.float32),))
+    share = 4 / 300
+    entropy = -share * np.log2(share) - (1 - share) * np.log2(1 - share)
+    assert mutual_informations(neurons, labels, "AB")[0] == pytest.approx([entropy])
+
+
 def test_moments_in_blocks_are_those_of_each_label(monkeypatch):
     neurons, labels = _made()
     monkeypatch.setattr("vestige.neurons.matrix.BLOCK_BYTES", 7 * 4 * 10)
@@ -86,6 +95,14 @@ def test_moments_in_blocks_are_those_of_each_label(monkeypatch):
         rows = matrix[labels == label]
         assert np.allclose(found.means[label], rows.mean(0), atol=1e-12)
         assert np.allclose(found.scatters[label], rows.var(0) * len(rows), atol=1e-9)
+
+
+def test_a_neuron_that_changes_comes_before_one_that_never_does():
+    labels = np.repeat([0, 1], 40)
+    balanced = np.tile([1.0, -1.0], 40)
+    neurons = Neurons((np.stack([np.full(80, 0.1), balanced], axis=1).astype(np.float32),))
+    for name in TELLING:
+        assert RANKERS[name](neurons, labels, "AB").tolist() == [1, 0], name
 
 
 def test_probeless_names_each_labels_neurons():

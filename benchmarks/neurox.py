@@ -1,0 +1,353 @@
+"""vestige beside NeuroX 1.0.9, one process, one thread, the same activations.
+
+    python benchmarks/neurox.py [--data real|synthetic] [--words 20000] [--pairs 8] [--out docs/benchmarks]
+
+`real` is MiniLM on UD English EWT (7 x 384 neurons; VESTIGE_DATA must hold ud_ewt), `synthetic` has
+the size of a base model (13 x 768 neurons, 44 labels). Times are CPU seconds of this process. NeuroX is
+given the papers' settings: ten epochs, batches of 512. Of the grid it trains `--pairs` evenly spread
+pairs and is charged their mean for all 64; vestige trains the whole grid. Needs the extra `bench` and
+`pip install --no-deps neurox==1.0.9`; installs nothing.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+
+np.int = int  # NeuroX 1.0.9 uses the name that numpy dropped
+sys.path = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]  # not this file
+
+from neurox.interpretation import ablation, linear_probe
+
+from vestige.neurons.ablation import ablate
+from vestige.neurons.matrix import Neurons
+from vestige.neurons.minimal import train_subsets
+from vestige.neurons.ranking import bottom, rank, top
+from vestige.neurons.search import GRID, search_penalties
+from vestige.solvers.path import solve_path
+
+PAIRS = [(l1, l2) for l1 in GRID for l2 in GRID]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Training and dev rows of all neurons, and their labels."""
+
+    name: str
+    train: np.ndarray
+    labels: np.ndarray
+    dev: np.ndarray
+    dev_labels: np.ndarray
+    widths: tuple[int, ...]
+
+    @property
+    def classes(self) -> int:
+        return int(self.labels.max()) + 1
+
+    def neurons(self, which: np.ndarray) -> Neurons:
+        cuts = np.cumsum((0, *self.widths))
+        return Neurons(tuple(which[:, a:b] for a, b in pairwise(cuts)))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """NeuroX prints and draws bars; neither is timed against it fairly on a terminal."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of this process, and what the work returned."""
+    start = time.process_time()
+    found = work()
+    return time.process_time() - start, found
+
+
+def real(words: int) -> Data:
+    """MiniLM on the first sentences of EWT, XPOS."""
+    from vestige.corpus.load import load_corpus
+    from vestige.models.load import load_model
+    from vestige.representations.extract import represent
+
+    corpus, model = load_corpus("ud_ewt"), load_model("minilm")
+    found = {}
+    for split, count in (("train", words), ("dev", words // 4)):
+        sentences, total = [], 0
+        for sentence in corpus[split]:
+            sentences.append(sentence)
+            total += len(sentence.words)
+            if total >= count:
+                break
+        made = represent(model, sentences)["last"]
+        labels = [sentences[s].annotations["xpos"][w] for s, w in made.index]
+        found[split] = Neurons.of(made).rows(slice(0, len(made))).numpy()[:count], labels[:count]
+    number = {label: index for index, label in enumerate(sorted(set(found["train"][1])))}
+    train, dev = (np.array([number.get(label, -1) for label in found[split][1]]) for split in ("train", "dev"))
+    return Data("MiniLM on EWT, XPOS", found["train"][0], train, found["dev"][0], dev, model.widths)
+
+
+def synthetic(words: int, layers: int = 13, width: int = 768, classes: int = 44, seed: int = 0) -> Data:
+    """Layers that share a low-rank stream; labels overlap, so that no probe gets all of them right."""
+    rng = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, classes + 1)
+    total = words + words // 4
+    labels = rng.choice(classes, total, p=shares / shares.sum())
+    stream = rng.standard_normal((total, 300), dtype=np.float32)
+    stream += 0.5 * rng.standard_normal((classes, 300), dtype=np.float32)[labels]
+    decay = (np.arange(1, 301) ** -0.4).astype(np.float32)[:, None]
+    x = np.empty((total, layers * width), dtype=np.float32)
+    for layer in range(layers):
+        mix = rng.standard_normal((300, width), dtype=np.float32) / np.sqrt(300) * decay
+        noise = rng.standard_normal((total, width), dtype=np.float32)
+        x[:, layer * width : (layer + 1) * width] = stream @ mix + 0.3 * noise
+    noisy = rng.random(total) < 0.03
+    labels[noisy] = rng.choice(classes, int(noisy.sum()), p=shares / shares.sum())
+    return Data("synthetic", x[:words], labels[:words], x[words:], labels[words:], (width,) * layers)
+
+
+def neurox_probe(x: np.ndarray, y: np.ndarray, l1: float, l2: float, epochs: int = 10) -> Any:
+    torch.manual_seed(0)
+    with quiet():
+        return linear_probe.train_logistic_regression_probe(
+            x, y, lambda_l1=l1, lambda_l2=l2, num_epochs=epochs, batch_size=512, learning_rate=0.001
+        )
+
+
+def neurox_rank_and_silence(data: Data, probe: Any) -> tuple[np.ndarray, float, float]:
+    names = {str(index): index for index in range(data.classes)}
+    known = data.dev_labels >= 0
+    with quiet():
+        order, _ = linear_probe.get_neuron_ordering(probe, names)
+        count = int(0.2 * data.train.shape[1])
+        scores = []
+        for keep in (order[:count], order[-count:]):
+            zeroed = ablation.zero_out_activations_keep_neurons(data.dev[known], keep)
+            found = linear_probe.evaluate_probe(
+                probe, zeroed, data.dev_labels[known], idx_to_class={v: k for k, v in names.items()}
+            )
+            scores.append(found["__OVERALL__"])
+    return np.array(order), *scores
+
+
+def objective(
+    x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor, bias: torch.Tensor, l1: float, l2: float
+) -> float:
+    """NeuroX's own, over all training rows."""
+    loss = torch.nn.functional.cross_entropy(x @ weights + bias, y)
+    return float(loss) + l1 * float(weights.abs().sum()) + l2 * float(weights.norm())
+
+
+def grid(data: Data, pairs: int) -> dict[str, Any]:
+    """Train, rank and silence at 64 pairs of penalties."""
+    chosen = PAIRS if pairs >= len(PAIRS) else [PAIRS[(2 * i + 1) * len(PAIRS) // (2 * pairs)] for i in range(pairs)]
+    theirs, rank_seconds, probes = 0.0, 0.0, {}
+    for pair in chosen:
+        spent, probe = seconds(lambda pair=pair: neurox_probe(data.train, data.labels, *pair))
+        ranked, found = seconds(lambda probe=probe: neurox_rank_and_silence(data, probe))
+        theirs, rank_seconds = theirs + spent, rank_seconds + ranked
+        probes[pair] = probe, found
+    labels = torch.from_numpy(data.labels)
+    train, dev = data.neurons(data.train), data.neurons(data.dev)
+    ours, search = seconds(lambda: search_penalties(train, labels, dev, data.dev_labels, data.classes, form="norm"))
+    x = torch.from_numpy(data.train)
+    worse, compared, overlaps = 0, [], []
+    for pair, (probe, (order, *_)) in probes.items():
+        mine = search.path.at(*pair)
+        theirs_at = objective(x, labels, probe.linear.weight.data.T, probe.linear.bias.data, *pair)
+        mine_at = objective(x, labels, mine.weights, mine.biases, *pair)
+        compared.append({"pair": pair, "neurox": theirs_at, "vestige": mine_at})
+        worse += mine_at > theirs_at
+        scored = next(found for found in search.pairs if (found.l1, found.l2) == pair)
+        if scored.ranking is not None:
+            count = len(order) // 5
+            overlaps.append(len(np.intersect1d(order[:count], scored.ranking.order[:count])) / max(1, count))
+    scale = len(PAIRS) / len(chosen)
+    known = data.dev_labels >= 0
+    full = {
+        str(p): float((probe(torch.from_numpy(data.dev[known])).argmax(1).numpy() == data.dev_labels[known]).mean())
+        for p, (probe, _) in probes.items()
+    }
+    return {
+        "what": "grid of 64 (l1, l2): train, rank, silence",
+        "neurox_seconds": scale * (theirs + rank_seconds),
+        "neurox_training_seconds": scale * theirs,
+        "vestige_seconds": ours,
+        "objective_worse": f"{worse} of {len(chosen)}",
+        "objectives": compared,
+        "rank_overlap": float(np.mean(overlaps)) if overlaps else None,
+        "neurox_accuracy": max(full.values()),
+        "vestige_accuracy": max(found.accuracy for found in search.pairs),
+    }
+
+
+def ranking(data: Data) -> dict[str, Any]:
+    """Ranking and zero-out of one probe's top and bottom 20 %."""
+    probe = neurox_probe(data.train, data.labels, 1e-5, 1e-5, epochs=1)
+    theirs, (_, *expected) = seconds(lambda: neurox_rank_and_silence(data, probe))
+    weights, bias = probe.linear.weight.data.T.contiguous(), probe.linear.bias.data
+    count = int(0.2 * data.train.shape[1])
+    known = data.dev_labels >= 0
+    dev = data.neurons(data.dev[known])
+
+    def work() -> dict[str, float]:
+        found = rank(weights)
+        keeps = {"top": top(found, count), "bottom": bottom(found, count)}
+        return ablate(dev, data.dev_labels[known], weights, bias, keeps).accuracy
+
+    work()
+    ours, found = seconds(lambda: [work() for _ in range(5)][-1])
+    return {
+        "what": "ranking and zero-out of one probe",
+        "neurox_seconds": theirs,
+        "vestige_seconds": ours / 5,
+        "neurox_accuracy": expected,
+        "vestige_accuracy": list(found.values()),
+    }
+
+
+def minimal(data: Data, sizes: int = 10) -> dict[str, Any]:
+    """Ten probes trained from scratch on 1 % to 10 % of the neurons."""
+    probe = neurox_probe(data.train, data.labels, 1e-5, 1e-5, epochs=2)
+    order = rank(probe.linear.weight.data.T).order
+    step = data.train.shape[1] // 100
+    counts = [step * (i + 1) for i in range(sizes)]
+    known = data.dev_labels >= 0
+    dev = torch.from_numpy(data.dev[known])
+    gold = data.dev_labels[known]
+
+    def neurox() -> list[Any]:
+        return [
+            neurox_probe(ablation.filter_activations_keep_neurons(data.train, order[:k]), data.labels, 1e-5, 1e-5)
+            for k in counts
+        ]
+
+    theirs, probes = seconds(neurox)
+    train, labels = data.neurons(data.train), torch.from_numpy(data.labels)
+
+    def vestige() -> list[Any]:
+        half = len(counts) // 2
+        return [
+            subset
+            for group in (counts[:half], counts[half:])
+            for subset in train_subsets(train, labels, data.classes, order, group, l1=1e-5, l2=1e-5, form="norm")
+        ]
+
+    ours, subsets = seconds(vestige)
+    right = [
+        float((probe(dev[:, order[:k].copy()]).argmax(1).numpy() == gold).mean())
+        for probe, k in zip(probes, counts, strict=True)
+    ]
+    held = data.neurons(data.dev[known])
+    x = torch.from_numpy(data.train)
+    worse = 0
+    for probe, subset, k in zip(probes, subsets, counts, strict=True):
+        columns = x[:, order[:k].copy()]
+        theirs_at = objective(columns, labels, probe.linear.weight.data.T, probe.linear.bias.data, 1e-5, 1e-5)
+        worse += objective(columns, labels, subset.weights, subset.biases, 1e-5, 1e-5) > theirs_at
+    return {
+        "what": "minimal set: ten retrainings, 1 % to 10 % of neurons",
+        "neurox_seconds": theirs,
+        "vestige_seconds": ours,
+        "objective_worse": f"{worse} of {len(counts)}",
+        "neurox_accuracy": float(np.mean(right)),
+        "vestige_accuracy": float(np.mean([subset.accuracy(held, gold) for subset in subsets])),
+    }
+
+
+def layers(data: Data, seeds: int = 3) -> dict[str, Any]:
+    """A probe per layer and seed."""
+    cuts = np.cumsum((0, *data.widths))
+    spans = list(pairwise(cuts))
+    theirs, probes = seconds(
+        lambda: [
+            neurox_probe(np.ascontiguousarray(data.train[:, a:b]), data.labels, 0.0, 0.0)
+            for a, b in spans
+            for _ in range(seeds)
+        ]
+    )
+    labels = torch.from_numpy(data.labels)
+
+    def vestige() -> list[Any]:
+        return [
+            solve_path(Neurons((data.train[:, a:b],)), labels, data.classes, [0.0], [0.0], seed=seed).at(0.0, 0.0)
+            for a, b in spans
+            for seed in range(seeds)
+        ]
+
+    ours, found = seconds(vestige)
+    x = torch.from_numpy(data.train)
+    worse = 0
+    for index, (probe, mine) in enumerate(zip(probes, found, strict=True)):
+        a, b = spans[index // seeds]
+        theirs_at = objective(x[:, a:b], labels, probe.linear.weight.data.T, probe.linear.bias.data, 0.0, 0.0)
+        worse += objective(x[:, a:b], labels, mine.weights, mine.biases, 0.0, 0.0) > theirs_at
+    return {
+        "what": f"{len(spans)} layer probes x {seeds} seeds",
+        "neurox_seconds": theirs,
+        "vestige_seconds": ours,
+        "objective_worse": f"{worse} of {len(found)}",
+    }
+
+
+def gemm_peak() -> float:
+    """GFLOP/s of a float32 product of the benchmark's shape."""
+    a, b = torch.randn(2048, 9984), torch.randn(9984, 704)
+    a @ b
+    spent, _ = seconds(lambda: [a @ b for _ in range(4)])
+    return 4 * 2 * 2048 * 9984 * 704 / spent / 1e9
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--data", choices=("real", "synthetic"), default="real")
+    arguments.add_argument("--words", type=int, default=20_000)
+    arguments.add_argument("--pairs", type=int, default=8, help="pairs of the grid that NeuroX trains; 64 for all")
+    arguments.add_argument("--only", nargs="*", default=["ranking", "minimal", "layers", "grid"])
+    arguments.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    given = arguments.parse_args()
+    torch.set_num_threads(1)
+    data = real(given.words) if given.data == "real" else synthetic(given.words)
+    result: dict[str, Any] = {
+        "data": data.name,
+        "words": len(data.train),
+        "neurons": data.train.shape[1],
+        "labels": data.classes,
+        "gemm_gflops": gemm_peak(),
+        "processor": platform.processor() or platform.machine(),
+        "rows": [],
+    }
+    print(f"{data.name}: {len(data.train)} words x {data.train.shape[1]} neurons, {data.classes} labels; "
+          f"float32 products at {result['gemm_gflops']:.0f} GFLOP/s")  # fmt: skip
+    works = {"ranking": ranking, "minimal": minimal, "layers": layers, "grid": lambda d: grid(d, given.pairs)}
+    for name in given.only:
+        row = works[name](data)
+        row["ratio"] = row["neurox_seconds"] / row["vestige_seconds"]
+        result["rows"].append(row)
+        seen = ("objective_worse", "rank_overlap", "neurox_accuracy", "vestige_accuracy")
+        print(
+            f"{row['what']}: NeuroX {row['neurox_seconds']:.2f} s, vestige {row['vestige_seconds']:.3f} s, "
+            f"ratio {row['ratio']:.1f}; { ({key: row[key] for key in seen if key in row}) }",
+            flush=True,
+        )
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / f"neurox_{given.data}.json").write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
