@@ -15,9 +15,9 @@ from torch.distributions import MultivariateNormal
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers import hard_threshold
-from vestige.neurons.rankers_columns import average_precisions, best_ious, mutual_informations
-from vestige.neurons.rankers_gaussian import gaussian
-from vestige.neurons.rankers_means import probeless, probeless_per_label
+from vestige.neurons.rankers.columns import average_precisions, best_ious, mutual_informations
+from vestige.neurons.rankers.greedy import gaussian
+from vestige.neurons.rankers.means import probeless, probeless_per_label
 from vestige.neurons.ranking import bottom, bottom_at_mass, per_label, rank, top, top_at_mass
 
 if not hasattr(np, "int"):

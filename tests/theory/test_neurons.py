@@ -11,9 +11,9 @@ from scipy.stats import norm
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers import RANKERS
-from vestige.neurons.rankers_columns import mutual_informations
-from vestige.neurons.rankers_gaussian import gaussian_informations
-from vestige.neurons.rankers_means import distances_to_other_labels
+from vestige.neurons.rankers.columns import mutual_informations
+from vestige.neurons.rankers.greedy import gaussian_informations
+from vestige.neurons.rankers.means import distances_to_other_labels
 from vestige.neurons.ranking import bottom, bottom_at_mass, per_label, rank, top, top_at_mass
 
 WEIGHTS = arrays.arrays(

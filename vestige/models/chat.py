@@ -57,7 +57,6 @@ def _word(text: str, start: int, end: int, first: int, ends: list[int]) -> int:
     """The word that text[start:end] begins in; spaces belong to the word that they precede."""
     if end <= first:
         return SPECIAL
-    start = max(start, first)
     while start < ends[-1] - 1 and text[start].isspace():
         start += 1
     return bisect_right(ends, start) if start < ends[-1] - 1 else SPECIAL

@@ -68,6 +68,6 @@ def stored_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]
         if tensor.is_meta:
             path, _, leaf = name.rpartition(".")
             hook: Any = model.get_submodule(path)._hf_hook
-            yield name, hook.weights_map[leaf].to(tensor.dtype)
+            yield name, hook.weights_map[leaf]
         else:
             yield name, tensor

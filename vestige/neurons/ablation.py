@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.rankers_input import refuse_not_finite
+from vestige.neurons.rankers.checks import refuse_not_finite
 
 _ROWS = 1024
 
@@ -38,8 +38,8 @@ class Ablation:
 class _Plan:
     """Which columns are read, and which keep sets they count for."""
 
-    sets: list[list[int]]
-    """Per part the numbers of the keep sets that have its neurons."""
+    members: Tensor
+    """(keep sets, parts): 1 where the set has the part's neurons, else 0."""
     layers: list[tuple[int, np.ndarray, list[tuple[int, slice, Tensor]]]]
     """(layer, units, pieces), a piece being a part's number, its place among the units, and its weights."""
 
@@ -112,13 +112,13 @@ def _start(kept: np.ndarray, weights: Tensor, bias: Tensor, fill: np.ndarray | N
 
 def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Plan:
     """Neurons with weight by the sets that keep them, or set by set where that would be too many parts."""
-    table = np.stack(sets) & (weights != 0).any(1).numpy()
-    patterns, of_neuron = np.unique(np.packbits(table, axis=0), axis=1, return_inverse=True)
+    kept = np.stack(sets) & (weights != 0).any(1).numpy()
+    patterns, of_neuron = np.unique(np.packbits(kept, axis=0), axis=1, return_inverse=True)
     if patterns.shape[1] > 2 * len(sets) + 2:
-        members = [([index], np.flatnonzero(row)) for index, row in enumerate(table)]
+        members = [([index], np.flatnonzero(row)) for index, row in enumerate(kept)]
     else:
         groups = (np.flatnonzero(of_neuron == number) for number in range(patterns.shape[1]))
-        members = [(np.flatnonzero(table[:, ids[0]]).tolist(), ids) for ids in groups]
+        members = [(np.flatnonzero(kept[:, ids[0]]).tolist(), ids) for ids in groups]
     members = [(which, ids) for which, ids in members if which]
     layers = []
     for layer, (low, high) in enumerate(pairwise(neurons.offsets)):
@@ -131,20 +131,21 @@ def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Pla
                 start += len(here)
         if pieces:
             layers.append((layer, np.concatenate(units), pieces))
-    return _Plan([which for which, _ in members], layers)
+    table = torch.zeros(len(sets), len(members))
+    for part, (which, _) in enumerate(members):
+        table[which, part] = 1.0
+    return _Plan(table, layers)
 
 
 def _predict(neurons: Neurons, span: slice, start: Tensor, plan: _Plan) -> np.ndarray:
     """(sets, rows): the class of the largest logit."""
     rows = span.stop - span.start
-    sums = torch.zeros(len(plan.sets), rows, start.shape[1])
+    sums = torch.zeros(plan.members.shape[1], rows, start.shape[1])
     for layer, units, pieces in plan.layers:
         block = torch.from_numpy(np.take(neurons.layers[layer][span], units, axis=1)).float()
         for part, place, weights in pieces:
             sums[part].addmm_(block[:, place], weights)
-    logits = start[:, None].repeat(1, rows, 1)
-    for which, part_sums in zip(plan.sets, sums, strict=True):
-        logits[which] += part_sums
+    logits = (plan.members @ sums.flatten(1)).view(len(start), rows, -1) + start[:, None]
     if not torch.isfinite(logits).all():
         refuse_not_finite(neurons, span)
     return logits.argmax(-1).numpy()

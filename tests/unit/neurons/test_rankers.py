@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from vestige.errors import AnalysisError
-from vestige.neurons import rankers_columns, rankers_gaussian
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.rankers import RANKERS, agreement, hard_threshold, random
-from vestige.neurons.rankers_columns import mutual_informations
-from vestige.neurons.rankers_gaussian import gaussian, gaussian_informations
-from vestige.neurons.rankers_means import moments, probeless_per_label
+from vestige.neurons.rankers import RANKERS, agreement, columns, greedy, hard_threshold, random
+from vestige.neurons.rankers.columns import mutual_informations
+from vestige.neurons.rankers.greedy import gaussian, gaussian_informations
+from vestige.neurons.rankers.means import moments, probeless_per_label
 
 CLASSES = ("A", "B", "C")
 
@@ -65,7 +64,7 @@ def test_bad_input_is_refused(name):
 def test_columns_are_read_in_blocks(name, monkeypatch):
     neurons, labels = _made()
     whole = RANKERS[name](neurons, labels, CLASSES)
-    monkeypatch.setattr(rankers_columns, "BLOCK_BYTES", 3 * 4 * 300)
+    monkeypatch.setattr(columns, "BLOCK_BYTES", 3 * 4 * 300)
     assert RANKERS[name](neurons, labels, CLASSES).tolist() == whole.tolist()
 
 
@@ -120,12 +119,12 @@ def test_gaussian_is_greedy_as_far_as_asked(monkeypatch):
     neurons = Neurons((np.stack([telling, copy, other], 1).astype(np.float32),))
     alone = gaussian(neurons, labels, "AB", most=1)
     assert set(alone[:2]) == {0, 1}, "a copy tells as much by itself"
-    greedy = gaussian(neurons, labels, "AB", most=2)
-    assert greedy[0] == alone[0] and greedy[1] == 2, "but nothing new"
+    picked = gaussian(neurons, labels, "AB", most=2)
+    assert picked[0] == alone[0] and picked[1] == 2, "but nothing new"
     assert gaussian(neurons, labels, "AB", most=2, candidates=2)[:2].tolist() == alone[:2].tolist()
-    monkeypatch.setattr(rankers_gaussian, "BLOCK_BYTES", 8 * 3 * 11)
-    monkeypatch.setattr(rankers_gaussian, "_CHUNK_BYTES", 4 * 6 * 13)
-    assert gaussian(neurons, labels, "AB", most=2).tolist() == greedy.tolist()
+    monkeypatch.setattr(greedy, "BLOCK_BYTES", 8 * 3 * 11)
+    monkeypatch.setattr(greedy, "_CHUNK_BYTES", 4 * 6 * 13)
+    assert gaussian(neurons, labels, "AB", most=2).tolist() == picked.tolist()
 
 
 def test_gaussian_bears_a_label_with_one_example_and_neurons_without_spread():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vestige.neurons.matrix import BLOCK_BYTES, Neurons
-from vestige.neurons.rankers_input import best_first, checked_labels, refuse_not_finite
+from vestige.neurons.rankers.checks import best_first, checked_labels, refuse_not_finite
 
 BINS = 10
 """Quantile bins of a neuron whose mutual information with the label is wanted."""

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.rankers_input import best_first, checked_labels, refuse_not_finite
+from vestige.neurons.rankers.checks import best_first, checked_labels, refuse_not_finite
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from vestige.neurons.matrix import BLOCK_BYTES, Neurons
-from vestige.neurons.rankers_input import best_first, checked_labels
-from vestige.neurons.rankers_means import Moments, moments
+from vestige.neurons.rankers.checks import best_first, checked_labels
+from vestige.neurons.rankers.means import Moments, moments
 
 MOST, CANDIDATES, ROWS = 16, 512, 2000
 _CHUNK_BYTES = 4 << 20

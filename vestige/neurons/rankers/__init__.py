@@ -9,9 +9,9 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.rankers_columns import average_precision, iou, mutual_information
-from vestige.neurons.rankers_gaussian import gaussian
-from vestige.neurons.rankers_means import probeless
+from vestige.neurons.rankers.columns import average_precision, iou, mutual_information
+from vestige.neurons.rankers.greedy import gaussian
+from vestige.neurons.rankers.means import probeless
 
 Ranker = Callable[[Neurons, np.ndarray, Sequence[str]], np.ndarray]
 """(neurons, label numbers (rows,), names of the labels) -> ids of all neurons, best first."""
