@@ -40,18 +40,16 @@ def watching(modules: Mapping[str, Module]) -> Iterator[dict[str, Seen]]:
 
 
 def block_list(model: Module, depth: int) -> str | None:
-    """Path of the list of blocks, one per layer; None where layers share a block (ALBERT).
+    """Path of the list of blocks, one per layer; None where layers share a block (ALBERT) or have none (XLM).
 
-    It is the outermost list that has as many modules as the model has layers above its embeddings.
+    It is the one outermost list that has as many modules as the model has layers above its embeddings.
     """
     if getattr(model.config, "num_hidden_groups", None) is not None:
         return None
     found = {path: module for path, module in model.named_modules() if isinstance(module, ModuleList)}
-    for path, module in found.items():
-        nested = any(path.startswith(f"{other}.") for other in found)
-        if len(module) == depth and not nested:
-            return path
-    return None
+    outermost = [path for path in found if not any(path.startswith(f"{other}.") for other in found)]
+    fitting = [path for path in outermost if len(found[path]) == depth]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def blocks(model: Module, depth: int) -> ModuleList:

@@ -29,10 +29,12 @@ def keep_blocks(encoder: HuggingFaceEncoder, keep: Sequence[int], name: str | No
         raise ModelError(
             f"the layers of {encoder.name} share one block: only their number can change", fix="keep range(k)"
         )
-    _shorten_config(model, keep, depth)
+    _shorten_config(model, stack, keep, depth)
     made = HuggingFaceEncoder.__new__(type(encoder))
     made.__dict__ = {k: v for k, v in encoder.__dict__.items() if k not in _REMEMBERED} | copied
     made.head, made.name = None, name or f"{encoder.name} ({len(keep)} of {depth} blocks)"
+    if made.depth != len(keep):
+        raise ModelError(f"{encoder.name} does not let blocks be taken out", fix="choose another model")
     return made
 
 
@@ -58,8 +60,14 @@ def _cut(stack: Module, keep: Sequence[int], depth: int) -> None:
                 module.layer_idx = number
 
 
-def _shorten_config(model: Module, keep: Sequence[int], depth: int) -> None:
-    """The number of layers, and every list that has an entry per layer."""
+def _shorten_config(model: Module, stack: Module, keep: Sequence[int], depth: int) -> None:
+    """The number of layers, and every list that has an entry per layer; of a decoder, only its own."""
+    if stack is not model:
+        key = next(key for key in ("num_decoder_layers", "decoder_layers") if hasattr(model.config, key))
+        setattr(model.config, key, len(keep))
+        if stack.config is not model.config:
+            stack.config.num_hidden_layers = len(keep)
+        return
     for config in {id(c): c for c in (m.config for m in model.modules() if hasattr(m, "config"))}.values():
         for key, value in config.to_dict().items():
             if isinstance(value, list) and len(value) == depth:

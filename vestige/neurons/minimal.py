@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from vestige.neurons.matrix import Neurons
-from vestige.solvers.path import BATCH
+from vestige.solvers.path import BATCH, steps_for
 from vestige.solvers.proximal import Form, Probes, train
 from vestige.solvers.visit import Visit
 
 PASSES = 3.0
-"""Over 20,000 rows; more rows need more steps, but not in proportion."""
+"""See `vestige.solvers.path.steps_for`."""
 RATE = 5.6e-3
 TOGETHER = 5
 """Sizes that are trained in one matrix."""
@@ -55,6 +55,7 @@ def train_subsets(
     l1: float = 0.0,
     l2: float = 0.0,
     form: Form = "squared",
+    passes: float = PASSES,
     seed: int = 0,
 ) -> list[Subset]:
     """Probes on the first k neurons of `order`, for every k of `sizes`; labels (probes or 1, rows) or (rows,).
@@ -69,9 +70,7 @@ def train_subsets(
         inside = torch.arange(widest).unsqueeze(1) < torch.tensor(sizes)
         probes.mask = inside.repeat_interleave(classes, dim=1).float()
     size = float(torch.from_numpy(columns.layers[0][:4096]).double().square().mean().sqrt()) or 1.0
-    rows = len(source)
-    steps = max(1, round(PASSES * rows / BATCH * min(1.0, (20_000 / rows) ** 0.5)))
-    train(probes, iter(Visit(columns, BATCH, seed)), gold, steps, RATE / size)
+    train(probes, iter(Visit(columns, BATCH, seed)), gold, steps_for(passes, len(source)), RATE / size)
     return [
         Subset(order[:count], probes.solution(index)[0][:count], probes.biases.view(-1, classes)[index].clone())
         for index, count in enumerate(sizes)

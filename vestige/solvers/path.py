@@ -5,8 +5,9 @@ weights only grow and no pass is spent on shrinking what a cold start blew up. A
 are columns of one matrix and share every pass.
 
 Not every pair is trained. If W is optimal for l1, a weaker l1' can lower the objective by at most
-(l1 - l1')(|W'| - |W|): where that is below `SLACK`, the solution is used again. Every pair then
-takes, of all solutions found, the one that is best under its own penalties.
+(l1 - l1')(|W'| - |W|): where that is below `SLACK`, with |W'| - |W| taken to be at most `REACH`, the
+solution is used again. Every pair then takes, of all solutions found, the one that is best under
+its own penalties.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ SAMPLE = 4096
 """Rows on which solutions are weighed against each other."""
 SIZE = 10.0
 """How large the Frobenius norm of a probe is taken to get, on rows of unit size."""
+REACH = 2500.0
+"""By how much its L1 norm is taken to grow from one l1 to the next, on rows of unit size."""
 
 STAGES = (
     (5e-2, 0.1, 5.6e-3),
@@ -38,6 +41,12 @@ STAGES = (
     (0.0, 0.6, 1.7e-3),
 )
 """(from this l1 on, passes over 20,000 rows, rate on rows of unit size)."""
+
+
+def steps_for(passes: float, rows: int) -> int:
+    """Mini-batches worth so many passes over 20,000 rows: as many for fewer rows, more for more,
+    but not in proportion."""
+    return max(1, round(passes * 20_000 / BATCH * max(1.0, (rows / 20_000) ** 0.5)))
 
 
 @dataclass(frozen=True)
@@ -92,22 +101,22 @@ def solve_path(
     found: list[Solution] = []
     last: float | None = None
     for strength in sorted(set(l1), reverse=True):
-        if last is None or (last - strength) * max(s.l1_norm for s in found[-len(ridges) :]) > SLACK:
+        if last is None or (last - strength) * REACH / size > SLACK:
             probes.l1.fill_(strength)
-            passes, rate = _effort(strength, len(source), cold=last is None)
-            train(probes, batches, gold, max(1, round(passes * len(source) / BATCH)), rate / size)
+            passes, rate = _effort(strength, cold=last is None)
+            train(probes, batches, gold, steps_for(passes, len(source)), rate / size)
             found += [_weigh(probes, index, (strength, ridge), rows, held) for index, ridge in enumerate(ridges)]
             last = strength
         tick(strength)
     return Path(tuple(found), form)
 
 
-def _effort(l1: float, rows: int, cold: bool) -> tuple[float, float]:
-    """Passes and rate; more rows need more steps, but not in proportion."""
+def _effort(l1: float, cold: bool) -> tuple[float, float]:
+    """Passes and rate; a cold start makes up for the stages it has not been through."""
     passes, rate = next((passes, rate) for least, passes, rate in STAGES if l1 >= least)
     if cold:
         passes = sum(more for least, more, _ in STAGES if least >= min(l1, STAGES[-2][0]))
-    return passes * min(1.0, (20_000 / rows) ** 0.5), rate
+    return passes, rate
 
 
 def _distinct_ridges(l2: Sequence[float], form: Form, size: float) -> list[float]:

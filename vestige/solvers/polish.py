@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vestige.solvers.path import BATCH
+from vestige.solvers.path import BATCH, steps_for
 from vestige.solvers.proximal import Form, Probes, train
 from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate
 from vestige.solvers.visit import Rows, Visit
@@ -46,9 +46,9 @@ def polish(
     passes: float = 2.0,
     seed: int = 0,
 ) -> Polished:
-    """Rounds of `passes` passes, each at half the rate of the last, until the gap is within `tolerance`.
+    """Rounds, each at half the rate of the last, until the gap is within `tolerance`.
 
-    It also ends when a round gains less than a tenth of the tolerance. `start` holds weights and
+    A round has `passes` passes (see `steps_for`). It also ends when a round gains less than a tenth of the tolerance. `start` holds weights and
     biases, for example of a path.
     """
     gold = labels.unsqueeze(0)
@@ -58,7 +58,7 @@ def polish(
         probes.biases.copy_(start[1])
     size = _size(source)
     batches = iter(Visit(source, BATCH, seed))
-    steps = max(1, round(passes * len(source) / BATCH * min(1.0, (20_000 / len(source)) ** 0.5)))
+    steps = steps_for(passes, len(source))
     best = _measured(source, gold, probes, 0.0)
     rate = (RATE if start is not None else 4 * RATE) / size
     for round_ in range(rounds):

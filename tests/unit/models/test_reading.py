@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from transformers import AutoModel
+from transformers import AutoModel, XLMConfig
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, ModelError
 from vestige.models.align import SINK, SPECIAL
+from vestige.models.anatomy import blocks
 from vestige.models.load import load_model
 from vestige.models.reading import Reading
+from vestige.models.surgery import keep_blocks
 from vestige.representations.extract import represent
 
 WORDS = ("The", "fox", "didn't", "jump", "over", "unbelievable", "stories", ".")
@@ -41,6 +43,10 @@ def read(family: str, model=None, **reading):
 def alone(model, ids, **more):
     with torch.inference_mode():
         return model(input_ids=torch.tensor([ids]), output_hidden_states=True, **more)
+
+
+def states(encoder):
+    return encoder.hidden_states(encoder.encode(SENTENCES))
 
 
 def same(found, expected) -> bool:
@@ -78,6 +84,16 @@ class TestFinalNorm:
             last = as_is.model(**as_is.inputs(batch)).last_hidden_state
         assert torch.equal(post.hidden_states(batch)[-1], last)
         assert as_is.fingerprint != read(family).fingerprint
+
+    def test_layers_whose_parts_lie_in_lists_of_their_own(self):
+        vocabulary = len(tiny.tokenizer("llama"))
+        config = XLMConfig(vocab_size=vocabulary, emb_dim=32, n_layers=3, n_heads=4, max_position_embeddings=64)
+        model = AutoModel.from_config(config).eval()
+        found = [states(read("llama", model, final_norm=choice)) for choice in ("as_is", "pre", "post")]
+        assert torch.equal(found[0][-1], found[1][-1]) and torch.equal(found[0][-1], found[2][-1])
+        for keep in ([0, 1], [1, 2]):
+            with pytest.raises(ModelError, match="does not let blocks be taken out|share one block"):
+                keep_blocks(read("llama", model), keep)
 
     def test_of_a_decoder(self):
         model = uneven("t5")
@@ -254,6 +270,18 @@ class TestDecoder:
         assert len(weights) == 3 and all(torch.equal(a, a.tril()) for a in weights)
         twin = encoder.random_twin(1)
         assert twin.reading == encoder.reading and len(twin.hidden_states(batch)) == 4
+
+    @pytest.mark.parametrize("family", ["t5", "bart"])
+    def test_blocks_can_be_taken_out_of_it(self, family):
+        encoder = read(family, part="decoder")
+        batch = encoder.encode(SENTENCES)
+        cut = keep_blocks(encoder, [0, 2])
+        assert [
+            torch.equal(*pair) for pair in zip(cut.hidden_states(batch), encoder.hidden_states(batch), strict=False)
+        ] == [True, True, False]
+        assert cut.random_twin(1).depth == cut.depth == 2
+        whole = cut.random_twin(1).model
+        assert len(blocks(whole.get_encoder(), 3)) == 3 and len(blocks(whole.get_decoder(), 2)) == 2
 
     @pytest.mark.parametrize("family", ["bert", "gpt2"])
     def test_a_model_without_one(self, family):
