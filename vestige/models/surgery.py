@@ -23,7 +23,7 @@ def keep_blocks(encoder: HuggingFaceEncoder, keep: Sequence[int], name: str | No
     copied = deepcopy({name: encoder.__dict__[name] for name in _WEIGHTS if name in encoder.__dict__})
     model = copied["model"]
     stack = model.get_decoder() if encoder.stack is not encoder.model else model
-    if block_list(stack, depth) is not None:
+    if getattr(stack.config, "num_hidden_groups", None) is None:
         _cut(stack, keep, depth)
     elif keep != list(range(len(keep))):
         raise ModelError(
@@ -33,8 +33,6 @@ def keep_blocks(encoder: HuggingFaceEncoder, keep: Sequence[int], name: str | No
     made = HuggingFaceEncoder.__new__(type(encoder))
     made.__dict__ = {k: v for k, v in encoder.__dict__.items() if k not in _REMEMBERED} | copied
     made.head, made.name = None, name or f"{encoder.name} ({len(keep)} of {depth} blocks)"
-    if made.depth != len(keep):
-        raise ModelError(f"{encoder.name} does not let blocks be taken out", fix="choose another model")
     return made
 
 

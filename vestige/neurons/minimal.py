@@ -65,12 +65,12 @@ def train_subsets(
     gold = labels if labels.ndim == 2 else labels.unsqueeze(0)
     widest = max(sizes)
     columns = Neurons((source.columns(order[:widest]),))
-    probes = Probes.at_zero(gold, widest, classes, [l1] * len(sizes), [l2] * len(sizes), form)
+    size = float(torch.from_numpy(columns.layers[0][:4096]).double().square().mean().sqrt()) or 1.0
+    probes = Probes.at_zero(gold, widest, classes, [l1] * len(sizes), [l2] * len(sizes), form, size)
     if len(set(sizes)) > 1:
         inside = torch.arange(widest).unsqueeze(1) < torch.tensor(sizes)
         probes.mask = inside.repeat_interleave(classes, dim=1).float()
-    size = float(torch.from_numpy(columns.layers[0][:4096]).double().square().mean().sqrt()) or 1.0
-    train(probes, iter(Visit(columns, BATCH, seed)), gold, steps_for(passes, len(source)), RATE / size)
+    train(probes, iter(Visit(columns, BATCH, seed)), gold, steps_for(passes, len(source)), RATE)
     return [
         Subset(order[:count], probes.solution(index)[0][:count], probes.biases.view(-1, classes)[index].clone())
         for index, count in enumerate(sizes)

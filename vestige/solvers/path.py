@@ -96,7 +96,7 @@ def solve_path(
     rows, held = source.rows(sample), labels[sample]
     size = float(rows.double().square().mean().sqrt()) or 1.0
     ridges = _distinct_ridges(l2, form, size)
-    probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form)
+    probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form, size)
     batches = iter(Visit(source, BATCH, seed))
     found: list[Solution] = []
     last: float | None = None
@@ -104,7 +104,7 @@ def solve_path(
         if last is None or (last - strength) * REACH / size > SLACK:
             probes.l1.fill_(strength)
             passes, rate = _effort(strength, cold=last is None)
-            train(probes, batches, gold, steps_for(passes, len(source)), rate / size)
+            train(probes, batches, gold, steps_for(passes, len(source)), rate)
             found += [_weigh(probes, index, (strength, ridge), rows, held) for index, ridge in enumerate(ridges)]
             last = strength
         tick(strength)

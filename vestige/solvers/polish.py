@@ -48,19 +48,18 @@ def polish(
 ) -> Polished:
     """Rounds, each at half the rate of the last, until the gap is within `tolerance`.
 
-    A round has `passes` passes (see `steps_for`). It also ends when a round gains less than a tenth of the tolerance. `start` holds weights and
-    biases, for example of a path.
+    A round has `passes` passes (see `steps_for`). It also ends when a round gains less than a tenth
+    of the tolerance. `start` holds weights and biases, for example of a path.
     """
     gold = labels.unsqueeze(0)
-    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form)
+    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form, _size(source))
     if start is not None:
         probes.weights.copy_(start[0])
         probes.biases.copy_(start[1])
-    size = _size(source)
     batches = iter(Visit(source, BATCH, seed))
     steps = steps_for(passes, len(source))
     best = _measured(source, gold, probes, 0.0)
-    rate = (RATE if start is not None else 4 * RATE) / size
+    rate = RATE if start is not None else 4 * RATE
     for round_ in range(rounds):
         train(probes, batches, gold, steps, rate / 2**round_, last=0.5)
         now = _measured(source, gold, probes, best.passes + steps * BATCH / len(source))

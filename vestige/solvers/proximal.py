@@ -38,6 +38,8 @@ class Probes:
     """(P,)."""
     l2: Tensor
     form: Form = "squared"
+    size: float = 1.0
+    """Root mean square of the rows: weights move at the rate divided by it, biases at the rate."""
     mask: Tensor | None = None
     """(width, P * classes) of ones and zeros: columns that a probe may not use."""
 
@@ -52,7 +54,14 @@ class Probes:
 
     @classmethod
     def at_zero(
-        cls, labels: Tensor, width: int, classes: int, l1: list[float], l2: list[float], form: Form = "squared"
+        cls,
+        labels: Tensor,
+        width: int,
+        classes: int,
+        l1: list[float],
+        l2: list[float],
+        form: Form = "squared",
+        size: float = 1.0,
     ) -> "Probes":
         """No weights, and biases that predict every label's share; labels (P or 1, rows)."""
         shares = [
@@ -61,7 +70,7 @@ class Probes:
         ]
         biases = torch.cat(shares if len(shares) == len(l1) else shares * len(l1))
         weights = torch.zeros(width, len(l1) * classes)
-        return cls(weights, biases, classes, torch.tensor(l1), torch.tensor(l2), form)
+        return cls(weights, biases, classes, torch.tensor(l1), torch.tensor(l2), form, size)
 
     def residual(self, rows: Tensor, labels: Tensor) -> Tensor:
         """(rows, P * classes): predictions minus labels (P or 1, rows), per row."""
@@ -78,6 +87,7 @@ class Probes:
         self.steps += 1
         first, second = 1 - BETA1**self.steps, (1 - BETA2**self.steps) ** 0.5
         self._step_biases(residual.sum(0), rate / first, second)
+        rate /= self.size
         ridge, divisor = self._ridge()
         lasso = self.l1.repeat_interleave(self.classes) if bool(self.l1.any()) else None
         rows_at_once = max(1, CACHED // self.weights.shape[1])

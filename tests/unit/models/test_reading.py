@@ -92,7 +92,7 @@ class TestFinalNorm:
         found = [states(read("llama", model, final_norm=choice)) for choice in ("as_is", "pre", "post")]
         assert torch.equal(found[0][-1], found[1][-1]) and torch.equal(found[0][-1], found[2][-1])
         for keep in ([0, 1], [1, 2]):
-            with pytest.raises(ModelError, match="does not let blocks be taken out|share one block"):
+            with pytest.raises(ModelError, match="has no list of 3 blocks"):
                 keep_blocks(read("llama", model), keep)
 
     def test_of_a_decoder(self):
