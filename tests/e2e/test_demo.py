@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "vestige.cli", "demo", "--limit", "40", "--jobs", "2"]
+COMMAND = [sys.executable, "-m", "vestige.cli", "demo", "--limit", "24", "--jobs", "2"]
 
 
 def start(folder: Path) -> subprocess.Popen:

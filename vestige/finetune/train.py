@@ -18,7 +18,7 @@ from vestige.errors import ModelError
 from vestige.finetune.recipe import Recipe
 from vestige.models.align import Encoded, align, encode_words
 from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.identity import weights_digest
+from vestige.models.identity import tokenizer_digest, weights_digest
 from vestige.models.load import load_tokenizer, quiet_transformers
 from vestige.models.sources import model_folder
 from vestige.models.weights import check_weight_files
@@ -58,14 +58,15 @@ def finetune(
     model, encoder = _with_fresh_head(folder, task, seed, device)
     data = [words_digest(task.corpus["train"]), task.digest(["train"])]
     start = weights_digest(model)
-    key = digest_json([VERSION, start, data, asdict(recipe), seed, threads, device])
+    tokens = tokenizer_digest(encoder.tokenizer)
+    key = digest_json([VERSION, start, tokens, data, asdict(recipe), seed, threads, device])
     place = cache_folder(cache) / "models" / key
     if not place.exists():
         with writing(place) as temporary:
             log = _train(model, encoder, task, recipe, seed)
             with quiet_transformers():
                 model.save_pretrained(temporary)
-                encoder.tokenizer.save_pretrained(temporary)
+                load_tokenizer(folder).save_pretrained(temporary)
             card = {
                 "base": str(base),
                 "task": f"{task.corpus.name}/{task.name}",

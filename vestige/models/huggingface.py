@@ -251,7 +251,7 @@ class HuggingFaceEncoder:
         norm = None if self.reading.final_norm == "as_is" else self._final_norm
         with watching({} if norm is None else {norm: self.stack.get_submodule(norm)}) as seen:
             output = self._forward(batch, output_hidden_states=True)
-        states = output.decoder_hidden_states if self._decoding else output.hidden_states
+        states = getattr(output, "decoder_hidden_states" if self._decoding else "hidden_states", None)
         if states is None:
             raise ModelError(f"{self.name} gives no hidden states", fix="choose another model")
         found = [_first(state) for state in states]
