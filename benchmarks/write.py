@@ -22,11 +22,12 @@ How to read the ratios:
   very 20,000 words of MiniLM on EWT, until no objective was worse. The first table is therefore in-sample for it; the
   synthetic data, on which it was not tuned, is the fairer test, and some objectives are worse there.
 - Minimal sets and layer probes run here with fewer passes than vestige uses by default (`SUBSET_PASSES`,
-  `LAYER_PASSES`), chosen after a first run to be as few as still leave no objective worse. `train_subsets` makes 3.0
+  `LAYER_PASSES`), lowered after a first run had shown room: no objective is worse. `train_subsets` makes 3.0
   passes by default, more than twice what is timed here. The layer probes are timed on the solver, not on the
   `layer_probe` analysis, whose default protocol trains to a certified gap.
 - An overlap of the top 20 % well below 1 means that the two tools rank different neurons, even where vestige's
-  objective is the better one: weights of correlated neurons are not determined by a few epochs.
+  objective is the better one. Correlated neurons, whose weights trade places freely, are a likely reason; it was not
+  tested.
 - One run each; other work shared the machine for part of it.
 
 {tables}
