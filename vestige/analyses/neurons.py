@@ -6,6 +6,7 @@ training again) and by training again on the best and the worst of them; the sma
 set is found, and where its neurons are is told by layer and by label.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -61,30 +62,39 @@ class NeuronAnalysis(Analysis):
         rows = WordRows.of(inputs, self.split)
         task = _Task(rows, {split: Neurons.of(found) for split, found in rows.representations.items()}, self.split)
         outcome = Outcome()
-        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", 6) as shown:
-            l1, l2, start = self._penalties(task, outcome)
-            shown.advance()
+        searched = {*self._l1_grid, 0.0} if len(self._l1_grid) + len(self._l2_grid) > 2 else ()
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(searched) + 5) as shown:
+            l1, l2, start = self._penalties(task, outcome, lambda _: shown.advance())
             probe = polish(task.train, task.gold, task.count, l1, l2, start=start, seed=self.seed)
             ranking = rank(probe.weights, seed=self.seed)
             self._describe(probe, ranking, l1, l2, outcome)
             shown.advance()
-            self._silence(task, probe, ranking, outcome)
+            right = self._silence(task, probe, ranking, outcome)
             shown.advance()
             self._retrain(task, ranking, l1, l2, outcome)
             shown.advance()
-            minimal = self._minimal(task, probe, ranking, l1, l2, outcome)
+            minimal = self._minimal(task, right["dev"], ranking, l1, l2, outcome)
             shown.advance()
             if self.control and not inputs.baseline:
-                self._selectivity(task, probe, minimal, l1, l2, outcome)
+                self._selectivity(task, right[self.split], minimal, l1, l2, outcome)
             self._spread(task, ranking, minimal, outcome)
             shown.advance()
         outcome.tables["neurons"] = self._table(task, ranking, minimal)
         return outcome
 
-    def _penalties(self, task: "_Task", outcome: Outcome) -> tuple[float, float, tuple[Tensor, Tensor] | None]:
+    @property
+    def _l1_grid(self) -> tuple[float, ...]:
+        return self.grid if self.l1 is None else (self.l1,)
+
+    @property
+    def _l2_grid(self) -> tuple[float, ...]:
+        return self.grid if self.l2 is None else (self.l2,)
+
+    def _penalties(
+        self, task: "_Task", outcome: Outcome, tick: Callable[[float], None]
+    ) -> tuple[float, float, tuple[Tensor, Tensor] | None]:
         """The pair to use, searched where it is not given, and weights to start from."""
-        l1 = self.grid if self.l1 is None else (self.l1,)
-        l2 = self.grid if self.l2 is None else (self.l2,)
+        l1, l2 = self._l1_grid, self._l2_grid
         if len(l1) == len(l2) == 1:
             return l1[0], l2[0], None
         found: Search = search_penalties(
@@ -97,6 +107,7 @@ class NeuronAnalysis(Analysis):
             l2=l2,
             share=self.share,
             seed=self.seed,
+            tick=tick,
         )
         for pair in found.pairs:
             where = {"axis": "l1", "x": pair.l1, "subset": f"l2={pair.l2:g}"}
@@ -121,8 +132,8 @@ class NeuronAnalysis(Analysis):
             if np.isfinite(value):
                 outcome.add(metric, value)
 
-    def _silence(self, task: "_Task", probe: Polished, ranking: Ranking, outcome: Outcome) -> None:
-        """All but the top, the bottom, or a random share of neurons set to zero."""
+    def _silence(self, task: "_Task", probe: Polished, ranking: Ranking, outcome: Outcome) -> dict[str, float]:
+        """All but the top, the bottom, or a random share of neurons set to zero; the accuracy of all, by split."""
         count = share_to_count(self.share, task.train.width)
         drawn = np.random.default_rng([self.seed, 7]).permutation(task.train.width)[:count]
         named = f"{100 * self.share:g}%"
@@ -132,10 +143,13 @@ class NeuronAnalysis(Analysis):
             f"random {named} kept": drawn,
             f"bottom {named} kept": bottom(ranking, count),
         }
+        whole = {}
         for metric, split in (("dev_accuracy", "dev"), ("accuracy", self.split)):
             found = ablate(task.neurons[split], task.labels(split), probe.weights, probe.biases, keeps)
             for subset, accuracy in found.accuracy.items():
                 outcome.add(metric, accuracy, subset=subset, n=len(task.labels(split)))
+            whole[split] = found.accuracy["all"]
+        return whole
 
     def _retrain(self, task: "_Task", ranking: Ranking, l1: float, l2: float, outcome: Outcome) -> None:
         """New probes on the top and on the bottom of the ranking."""
@@ -156,11 +170,9 @@ class NeuronAnalysis(Analysis):
                 )
 
     def _minimal(
-        self, task: "_Task", probe: Polished, ranking: Ranking, l1: float, l2: float, outcome: Outcome
+        self, task: "_Task", oracle: float, ranking: Ranking, l1: float, l2: float, outcome: Outcome
     ) -> dict[float, Subset]:
-        """The smallest sets within each delta of the probe that has all neurons."""
-        whole = {"all": np.arange(task.train.width)}
-        oracle = ablate(task.dev, task.labels("dev"), probe.weights, probe.biases, whole).accuracy["all"]
+        """The smallest sets within each delta of `oracle`, the dev accuracy of the probe that has all neurons."""
         step = max(1, round(self.step * task.train.width))
         reached, tried = minimal_sets(
             task.train, task.gold, task.dev, task.labels("dev"), task.count, ranking.order, oracle, self.deltas,
@@ -177,13 +189,12 @@ class NeuronAnalysis(Analysis):
         return {delta: found.probe for delta, found in reached.items()}
 
     def _selectivity(
-        self, task: "_Task", probe: Polished, minimal: dict[float, Subset], l1: float, l2: float, outcome: Outcome
+        self, task: "_Task", right: float, minimal: dict[float, Subset], l1: float, l2: float, outcome: Outcome
     ) -> None:
-        """The same probes on a control task: all neurons, and each minimal set."""
+        """The same probes on a control task: all neurons (`right` on the task itself), and each minimal set."""
         controls = task.rows.control_labels(1)
         gold, held = controls["train"][0], controls[self.split][0].numpy()
         whole = {"all": np.arange(task.train.width)}
-        right = ablate(task.held, task.labels(self.split), probe.weights, probe.biases, whole).accuracy["all"]
         other = polish(task.train, gold, task.count, l1, l2, rounds=3, seed=self.seed)
         control = ablate(task.held, held, other.weights, other.biases, whole).accuracy["all"]
         outcome.add("control_accuracy", control, subset="all")

@@ -194,10 +194,10 @@ class HuggingFaceEncoder:
                 given["decoder_input_ids"] = self.inputs([encoded])["decoder_input_ids"]
             with self._active():
                 output = self.model(**given, output_hidden_states=True)
-            theirs = output.decoder_hidden_states if self._decoding else output.hidden_states
+            theirs = self._layers(output)
             compared = len(theirs) - (self.reading.final_norm != "as_is")
             for layer in range(compared):
-                alone = _first(theirs[layer])[0]
+                alone = theirs[layer][0]
                 gap = float((together[layer][row, : len(encoded.ids)] - alone).abs().max())
                 tolerance = TOLERANCE if alone.dtype == torch.float32 else 2e-2
                 if not gap <= tolerance * max(1.0, float(alone.abs().max())):
@@ -251,13 +251,17 @@ class HuggingFaceEncoder:
         norm = None if self.reading.final_norm == "as_is" else self._final_norm
         with watching({} if norm is None else {norm: self.stack.get_submodule(norm)}) as seen:
             output = self._forward(batch, output_hidden_states=True)
-        states = getattr(output, "decoder_hidden_states" if self._decoding else "hidden_states", None)
-        if states is None:
-            raise ModelError(f"{self.name} gives no hidden states", fix="choose another model")
-        found = [_first(state) for state in states]
+        found = self._layers(output)
         if norm is not None:
             found[-1] = seen[norm].input if self.reading.final_norm == "pre" else seen[norm].output
         return tuple(found)
+
+    def _layers(self, output: Any) -> list[Tensor]:
+        """The hidden states of the part that is read."""
+        states = getattr(output, "decoder_hidden_states" if self._decoding else "hidden_states", None)
+        if states is None:
+            raise ModelError(f"{self.name} gives no hidden states", fix="choose another model")
+        return [state[0] if isinstance(state, tuple) else state for state in states]
 
     def _attentions(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
         output = self._forward(batch, output_attentions=True)
@@ -281,9 +285,8 @@ class HuggingFaceEncoder:
 
     @cached_property
     def _final_norm(self) -> str | None:
-        output = self._forward([_TWO_TOKENS], output_hidden_states=True)
-        states = output.decoder_hidden_states if self._decoding else output.hidden_states
-        return final_norm(self.stack, len(states) - 1, lambda: self._forward([_TWO_TOKENS]))
+        blocks = len(self._layers(self._forward([_TWO_TOKENS], output_hidden_states=True))) - 1
+        return final_norm(self.stack, blocks, lambda: self._forward([_TWO_TOKENS]))
 
     def _active(self) -> AbstractContextManager[Any]:
         """The state of the weights in which this encoder is read (adapters switch it)."""
@@ -318,10 +321,6 @@ def part_of(model: PreTrainedModel, reading: Reading) -> PreTrainedModel:
     if reading.part == "decoder" and not model.config.is_encoder_decoder:
         raise ModelError(f"{type(model).__name__} is not an encoder-decoder", fix='leave part="decoder" out')
     return model
-
-
-def _first(state: Tensor | tuple[Tensor, ...]) -> Tensor:
-    return state[0] if isinstance(state, tuple) else state
 
 
 def _stack(rows: Sequence[Tensor]) -> Tensor:

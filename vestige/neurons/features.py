@@ -6,7 +6,7 @@ few inputs and the forward pass may end at the highest layer that any of them li
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.load import load_model
 from vestige.models.surgery import keep_blocks
 from vestige.neurons.spread import checked_ids
-from vestige.representations.extract import BATCH_TOKENS, batches_by_length
+from vestige.representations.extract import batches_for
 from vestige.representations.pool import POOLINGS, REDUCE, WORD_POOLINGS, groups_for
 
 FORMAT = 1
@@ -171,7 +171,7 @@ class NeuronFeatures(TransformerMixin, BaseEstimator):
         sizes = [one.kept if pooling in WORD_POOLINGS else 1 for one in encoded]
         starts = np.cumsum([0, *sizes])
         out = np.empty((starts[-1], len(self._ids)), dtype=np.float32)
-        for numbers in _batches(encoder, encoded):
+        for numbers in batches_for(encoder, encoded):
             batch = [encoded[number] for number in numbers]
             rows = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
             states = encoder.hidden_states(batch)
@@ -210,14 +210,6 @@ def _up_to(encoder: Encoder, layer: int) -> Encoder:
     whole, found = encoder.hidden_states(probe), cut.hidden_states(probe)
     same = len(found) == max(1, layer) + 1 and all(map(torch.equal, found[: layer + 1], whole))
     return cut if same else encoder
-
-
-def _batches(encoder: Encoder, encoded: Sequence[Encoded]) -> Iterator[Sequence[int]]:
-    """The batches of `represent`, for the same numbers."""
-    if encoder.sequential:
-        encoder.reset()
-        return ([number] for number in range(len(encoded)))
-    return batches_by_length([len(one.ids) for one in encoded], BATCH_TOKENS)
 
 
 def _parameters(encoder: Any) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 from vestige.neurons.matrix import Neurons
 from vestige.solvers.path import BATCH, steps_for
 from vestige.solvers.proximal import Form, Probes, train
-from vestige.solvers.visit import Visit
+from vestige.solvers.visit import Visit, sample_rows, typical_size
 
 PASSES = 3.0
 """See `vestige.solvers.path.steps_for`."""
@@ -65,7 +65,7 @@ def train_subsets(
     gold = labels if labels.ndim == 2 else labels.unsqueeze(0)
     widest = max(sizes)
     columns = Neurons((source.columns(order[:widest]),))
-    size = float(torch.from_numpy(columns.layers[0][:4096]).double().square().mean().sqrt()) or 1.0
+    size = typical_size(columns.rows(sample_rows(len(columns))))
     probes = Probes.at_zero(gold, widest, classes, [l1] * len(sizes), [l2] * len(sizes), form, size)
     if len(set(sizes)) > 1:
         inside = torch.arange(widest).unsqueeze(1) < torch.tensor(sizes)

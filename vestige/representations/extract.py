@@ -145,7 +145,7 @@ def _run(
     batch_tokens: int,
 ) -> None:
     with bar(f"hidden states of {encoder.name}", len(encoded)) as shown:
-        for numbers in _batches(encoder, encoded, batch_tokens):
+        for numbers in batches_for(encoder, encoded, batch_tokens):
             batch = [encoded[number] for number in numbers]
             states = encoder.hidden_states(batch)
             for pooling, writer in writers.items():
@@ -163,7 +163,8 @@ def _run(
             shown.advance(len(batch))
 
 
-def _batches(encoder: Encoder, encoded: Sequence[Encoded], tokens: int) -> Iterator[list[int]]:
+def batches_for(encoder: Encoder, encoded: Sequence[Encoded], tokens: int = BATCH_TOKENS) -> Iterator[list[int]]:
+    """Numbers of sentences to run together: of similar length, or one by one for a sequential encoder."""
     if encoder.sequential:
         encoder.reset()
         return ([number] for number in range(len(encoded)))

@@ -13,20 +13,17 @@ its own penalties.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from vestige.solvers.problem import BLOCK
 from vestige.solvers.proximal import Form, Probes, train
-from vestige.solvers.visit import Rows, Visit
+from vestige.solvers.visit import Rows, Visit, sample_rows, typical_size
 
 SLACK = 5e-3
 """Nats per word that a pair may lose by taking its neighbour's solution."""
 
 BATCH = 256
-SAMPLE = 4096
-"""Rows on which solutions are weighed against each other."""
 SIZE = 10.0
 """How large the Frobenius norm of a probe is taken to get, on rows of unit size."""
 REACH = 2500.0
@@ -92,9 +89,9 @@ def solve_path(
 ) -> Path:
     """Solutions for every pair of l1 x l2; labels (rows,). `tick` is told each l1 that is done."""
     gold = labels.unsqueeze(0)
-    sample = _sample(len(source), seed)
+    sample = sample_rows(len(source), seed)
     rows, held = source.rows(sample), labels[sample]
-    size = float(rows.double().square().mean().sqrt()) or 1.0
+    size = typical_size(rows)
     ridges = _distinct_ridges(l2, form, size)
     probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form, size)
     batches = iter(Visit(source, BATCH, seed))
@@ -125,12 +122,6 @@ def _distinct_ridges(l2: Sequence[float], form: Form, size: float) -> list[float
     strong = sorted((value for value in set(l2) if value * reach > SLACK), reverse=True)
     weak = [value for value in set(l2) if value not in strong]
     return strong + ([min(weak)] if weak else [])
-
-
-def _sample(count: int, seed: int) -> np.ndarray:
-    if count <= SAMPLE:
-        return np.arange(count)
-    return np.sort(np.random.default_rng([seed, count, 1]).choice(count, SAMPLE, replace=False))
 
 
 def _weigh(probes: Probes, index: int, pair: tuple[float, float], rows: Tensor, labels: Tensor) -> Solution:

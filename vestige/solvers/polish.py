@@ -8,7 +8,7 @@ from torch import Tensor
 from vestige.solvers.path import BATCH, steps_for
 from vestige.solvers.proximal import Form, Probes, train
 from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate
-from vestige.solvers.visit import Rows, Visit
+from vestige.solvers.visit import Rows, Visit, sample_rows, typical_size
 
 RATE = 1.7e-3
 """On rows of unit size; halved every round."""
@@ -52,7 +52,8 @@ def polish(
     of the tolerance. `start` holds weights and biases, for example of a path.
     """
     gold = labels.unsqueeze(0)
-    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form, _size(source))
+    size = typical_size(source.rows(sample_rows(len(source))))
+    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form, size)
     if start is not None:
         probes.weights.copy_(start[0])
         probes.biases.copy_(start[1])
@@ -81,9 +82,3 @@ def _measured(source: Rows, labels: Tensor, probes: Probes, passes: float) -> Po
         return Polished(weights, biases, float(objective), float(gap), passes)
     norms = float(probes.l1) * float(weights.abs().sum()) + float(probes.l2) * float(weights.norm())
     return Polished(weights, biases, float(at.loss) + norms, float("nan"), passes)
-
-
-def _size(source: Rows) -> float:
-    """Root mean square of a few thousand values."""
-    some = source.rows(slice(0, min(len(source), 4096)))
-    return float(some.double().square().mean().sqrt()) or 1.0

@@ -76,6 +76,12 @@ def unit_scale(features: Features, what: str) -> float:
     return 1.0 / size
 
 
+def log_shares(labels: Tensor, classes: int) -> Tensor:
+    """(P, classes): the logarithm of every class' share, smoothed by half a row; labels (P, rows)."""
+    counts = torch.stack([torch.bincount(row, minlength=classes) for row in labels]).float()
+    return ((counts + 0.5) / (labels.shape[1] + 0.5 * classes)).log()
+
+
 @dataclass(frozen=True)
 class Fit:
     """P probes trained on the same rows.

@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.solvers.problem import log_shares
+
 Form = Literal["squared", "norm"]
 
 BETA1, BETA2, EPSILON = 0.9, 0.99, 1e-8
@@ -64,11 +66,7 @@ class Probes:
         size: float = 1.0,
     ) -> "Probes":
         """No weights, and biases that predict every label's share; labels (P or 1, rows)."""
-        shares = [
-            ((torch.bincount(row, minlength=classes).float() + 0.5) / (len(row) + 0.5 * classes)).log()
-            for row in labels
-        ]
-        biases = torch.cat(shares if len(shares) == len(l1) else shares * len(l1))
+        biases = log_shares(labels, classes).expand(len(l1), -1).reshape(-1).clone()
         weights = torch.zeros(width, len(l1) * classes)
         return cls(weights, biases, classes, torch.tensor(l1), torch.tensor(l2), form, size)
 

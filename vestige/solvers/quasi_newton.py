@@ -31,7 +31,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vestige.solvers.problem import Features, Fit
+from vestige.solvers.problem import Features, Fit, log_shares
 from vestige.solvers.visit import Rows
 
 MEMORY = 30
@@ -95,9 +95,7 @@ def solve(
 def log_frequencies(labels: Tensor, width: int, classes: int) -> Tensor:
     """Where to start: no weights, and biases that predict every label's share."""
     start = torch.zeros(len(labels), width + 1, classes)
-    for probe, row in enumerate(labels):
-        counts = torch.bincount(row, minlength=classes).float()
-        start[probe, -1] = ((counts + 0.5) / (len(row) + 0.5 * classes)).log()
+    start[:, -1] = log_shares(labels, classes)
     return start
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-RESIDENT_BYTES = 2 << 30
-"""Rows that take less are copied into memory once."""
+from vestige.solvers.problem import RESIDENT_BYTES
+
+SAMPLE = 4096
+"""Rows from which a property of all of them is told."""
 STRETCH = 128
 """Neighbouring rows that are read from disk at once."""
 WINDOW = 32
@@ -28,8 +30,22 @@ class Rows(Protocol):
     def blocks(self, size: int = ...) -> Iterator[tuple[slice, Tensor]]: ...
 
 
+def sample_rows(count: int, seed: int = 0) -> np.ndarray:
+    """Numbers of up to `SAMPLE` rows, from everywhere, in order."""
+    if count <= SAMPLE:
+        return np.arange(count)
+    return np.sort(np.random.default_rng([seed, count, 1]).choice(count, SAMPLE, replace=False))
+
+
+def typical_size(rows: Tensor) -> float:
+    """Root mean square of the values; 1 where all are zero."""
+    return float(rows.double().square().mean().sqrt()) or 1.0
+
+
 class Visit:
-    """Endless mini-batches (rows, row numbers), every row once before any comes again.
+    """Endless mini-batches (rows, row numbers), no row again before the others had their turn.
+
+    A remainder smaller than a batch waits for the next round.
 
     Rows that fit into memory are permuted freely. Larger sets are read in stretches of neighbours,
     drawn from everywhere, and shuffled within a window of them.

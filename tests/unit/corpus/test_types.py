@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from vestige.corpus.types import Corpus, Sentence, stable_ids, words_digest
+from vestige.corpus.store import read_task, save_task
+from vestige.corpus.types import Corpus, Sentence, Span, SpanPair, stable_ids, words_digest
 from vestige.errors import CorpusError
 
 
@@ -135,3 +136,51 @@ class TestCorpusAndTask:
 
         assert digest("ab", "c") == digest("ab", "c", tag="B")
         assert len({digest("ab", "c"), digest("a", "bc"), digest("ab", second=("c",)), digest("ab c")}) == 4
+
+
+class TestShapesOfLabels:
+    WORDS = ("a", "b", "c")
+
+    def corpus(self, level, *annotations, second=()):
+        sentences = [Sentence(str(n), self.WORDS, second, {"t": a}, f"f:{n}") for n, a in enumerate(annotations)]
+        return Corpus("c", {"train": tuple(sentences)}, {"t": level})
+
+    @pytest.mark.parametrize(
+        ("level", "annotation", "complaint"),
+        [
+            ("span", (Span(1, 1, ("X",)),), r"f:0: 't' has an empty span, \[1, 1\) of 3 words"),
+            ("span", (Span(2, 4, ("X",)),), r"a span outside the sentence, \[2, 4\) of 3 words"),
+            ("span", (Span(2, 1, ("X",)),), "a span outside the sentence"),
+            ("span_pair", (SpanPair((0, 1), (3, 4), ("X",)),), r"\[3, 4\) of 3 words"),
+        ],
+    )
+    def test_spans_lie_inside_their_sentence(self, level, annotation, complaint):
+        with pytest.raises(CorpusError, match=complaint):
+            self.corpus(level, annotation)
+
+    def test_spans_count_words_over_both_segments(self):
+        assert self.corpus("span", (Span(3, 5, ("X",)),), second=("d", "e")).task("t").label_counts == {"X": 1}
+
+    def test_labels_that_mix_text_and_numbers_name_both_places(self):
+        with pytest.raises(CorpusError, match=r"mix text and numbers: '1' \(f:0\) and 1 \(f:1\)"):
+            self.corpus("sentence", "1", 1)
+        assert self.corpus("sentence", 0.5, 1).task("t").labels("train") == [0.5, 1]
+
+    def test_texts_need_no_annotation(self):
+        assert Corpus("c", {"train": (Sentence("1", self.WORDS),)}, {"t": "text"}).task("t").level == "text"
+
+    @pytest.mark.parametrize(
+        ("level", "annotation"),
+        [("span", (Span(0, 2, ("X", "Y")),)), ("span_pair", (SpanPair((0, 1), (1, 3), ()),)), ("sentence", 0.5)],
+    )
+    def test_a_task_written_for_another_process_keeps_its_shapes(self, level, annotation, tmp_path):
+        task = self.corpus(level, annotation).task("t")
+        again = read_task(save_task(task, tmp_path))
+        assert again.labels("train") == [annotation]
+        assert again.label_counts == task.label_counts
+
+    def test_a_training_split_can_be_cut_from_dev(self):
+        sentences = tuple(Sentence(str(n), self.WORDS, annotations={"t": "x"}) for n in range(200))
+        cut = Corpus("c", {"dev": sentences}, {"t": "sentence"}).hold_out("train", 0.7, source="dev")
+        assert list(cut.splits) == ["train", "dev"] and 110 < len(cut["train"]) < 170
+        assert len(cut["train"]) + len(cut["dev"]) == 200 and "cut from dev" in cut.notes[0]

@@ -4,7 +4,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from vestige.corpus.readers.records import field, read_records
-from vestige.corpus.readers.text import read_lines
+from vestige.corpus.readers.text import decode_lines, read_lines
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError
 
@@ -52,16 +52,8 @@ def _archived(path: Path) -> list[tuple[str, list[str]]]:
     try:
         with ZipFile(path) as archive:
             names = (name for name in archive.namelist() if name.endswith(".jsonl") and "/._" not in name)
-            return [(f"{path}/{name}", _lines(f"{path}/{name}", archive.read(name))) for name in sorted(names)]
+            return [(f"{path}/{name}", decode_lines(archive.read(name), path / name)) for name in sorted(names)]
     except FileNotFoundError:
         raise CorpusError(f"{path}: no such file or folder", fix="check the path") from None
     except BadZipFile as error:
         raise CorpusError(f"{path}: expected a folder or a zip archive, found neither: {error}", fix=_FIX) from None
-
-
-def _lines(name: str, raw: bytes) -> list[str]:
-    try:
-        return raw.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise CorpusError(f"{name}:{line}: not UTF-8", fix="fetch the archive again") from None
