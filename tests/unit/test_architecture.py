@@ -16,6 +16,7 @@ ORDER = (
     "models",
     "finetune",
     "representations",
+    "measures",
     "solvers",
     "neurons",
     "analyses",

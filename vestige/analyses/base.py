@@ -7,12 +7,14 @@ and tuned models in `compare`.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from vestige.corpus.types import Level, Task
 from vestige.errors import AnalysisError
+from vestige.models.encoder import Encoder
 from vestige.representations.store import Representations
 
 Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model"]
@@ -20,14 +22,20 @@ Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_mo
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a one-model analysis of hidden states is given."""
+    """What an analysis is given."""
 
     task: Task
     representations: Mapping[str, Representations]
-    """By split."""
+    """By split; of the analysis' first pooling."""
     model: str
     baseline: bool = False
     """Whether the model is itself a baseline (a random twin): its own controls are not needed."""
+    unfinished: Path | None = None
+    """A folder of this run's own, where an interrupted one left what it had."""
+    encoder: Encoder | None = None
+    """The model itself, where the analysis needs more than hidden states."""
+    reference: "Inputs | None" = None
+    """The same of the model it is compared with, where the analysis takes two."""
 
     def split(self, name: str) -> Representations:
         """The representations of a split, or an error that says what lacks them."""

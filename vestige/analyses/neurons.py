@@ -6,8 +6,10 @@ training again) and by training again on the best and the worst of them; the sma
 set is found, and where its neurons are is told by layer and by label.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,6 +18,7 @@ from torch import Tensor
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.rows import WordRows
 from vestige.neurons.ablation import ablate
+from vestige.neurons.explore import explorer_data
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import Subset, minimal_sets, train_subsets
 from vestige.neurons.ranking import Ranking, bottom, per_label, rank, share_to_count, top
@@ -35,6 +38,7 @@ class NeuronAnalysis(Analysis):
     source: ClassVar[str] = "durrani2020; durrani2021, section 4.2"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
+    version = 2
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     l1: float | None = None
@@ -51,6 +55,8 @@ class NeuronAnalysis(Analysis):
     step: float = 0.01
     """Share of neurons by which the search for minimal sets grows."""
     control: bool = True
+    explored: int = 24
+    """Neurons from the top of the ranking whose words and sentences are kept for the report."""
     seed: int = 0
     split: str = "test"
 
@@ -64,7 +70,7 @@ class NeuronAnalysis(Analysis):
         outcome = Outcome()
         searched = {*self._l1_grid, 0.0} if len(self._l1_grid) + len(self._l2_grid) > 2 else ()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(searched) + 5) as shown:
-            l1, l2, start = self._penalties(task, outcome, lambda _: shown.advance())
+            l1, l2, start = self._penalties(task, outcome, inputs.unfinished, lambda _: shown.advance())
             probe = polish(task.train, task.gold, task.count, l1, l2, start=start, seed=self.seed)
             ranking = rank(probe.weights, seed=self.seed)
             self._describe(probe, ranking, l1, l2, outcome)
@@ -79,7 +85,10 @@ class NeuronAnalysis(Analysis):
                 self._selectivity(task, right[self.split], minimal, l1, l2, outcome)
             self._spread(task, ranking, minimal, outcome)
             shown.advance()
+        outcome.items = rows.items(inputs.task, self.split, task.right)
         outcome.tables["neurons"] = self._table(task, ranking, minimal)
+        if self.explored:
+            outcome.tables["explorer"] = self._explorer(task, inputs, ranking)
         return outcome
 
     @property
@@ -91,7 +100,7 @@ class NeuronAnalysis(Analysis):
         return self.grid if self.l2 is None else (self.l2,)
 
     def _penalties(
-        self, task: "_Task", outcome: Outcome, tick: Callable[[float], None]
+        self, task: "_Task", outcome: Outcome, unfinished: Path | None, tick: Callable[[float], None]
     ) -> tuple[float, float, tuple[Tensor, Tensor] | None]:
         """The pair to use, searched where it is not given, and weights to start from."""
         l1, l2 = self._l1_grid, self._l2_grid
@@ -108,6 +117,7 @@ class NeuronAnalysis(Analysis):
             share=self.share,
             seed=self.seed,
             tick=tick,
+            unfinished=unfinished,
         )
         for pair in found.pairs:
             where = {"axis": "l1", "x": pair.l1, "subset": f"l2={pair.l2:g}"}
@@ -149,6 +159,7 @@ class NeuronAnalysis(Analysis):
             for subset, accuracy in found.accuracy.items():
                 outcome.add(metric, accuracy, subset=subset, n=len(task.labels(split)))
             whole[split] = found.accuracy["all"]
+        task.right.update(found.correct)
         return whole
 
     def _retrain(self, task: "_Task", ranking: Ranking, l1: float, l2: float, outcome: Outcome) -> None:
@@ -159,15 +170,9 @@ class NeuronAnalysis(Analysis):
         for side, order in (("top", ranking.order), ("bottom", ranking.order[::-1].copy())):
             probes = train_subsets(task.train, task.gold, task.count, order, sizes, l1=l1, l2=l2, seed=self.seed)
             for share, size, probe in zip(self.retrained, sizes, probes, strict=True):
-                accuracy = probe.accuracy(task.held, task.labels(self.split))
-                outcome.add(
-                    "accuracy",
-                    accuracy,
-                    subset=f"{side} {100 * share:g}% retrained",
-                    axis="neurons",
-                    x=size,
-                    n=len(task.held),
-                )
+                subset = f"{side} {100 * share:g}% retrained"
+                accuracy = task.score(probe, subset)
+                outcome.add("accuracy", accuracy, subset=subset, axis="neurons", x=size, n=len(task.held))
 
     def _minimal(
         self, task: "_Task", oracle: float, ranking: Ranking, l1: float, l2: float, outcome: Outcome
@@ -184,8 +189,7 @@ class NeuronAnalysis(Analysis):
             where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
             outcome.add("minimal_neurons", found.size, **where)
             outcome.add("minimal_share", found.size / task.train.width, **where)
-            accuracy = found.probe.accuracy(task.held, task.labels(self.split))
-            outcome.add("accuracy", accuracy, n=len(task.held), **where)
+            outcome.add("accuracy", task.score(found.probe, _minimal_name(delta)), n=len(task.held), **where)
         return {delta: found.probe for delta, found in reached.items()}
 
     def _selectivity(
@@ -204,7 +208,7 @@ class NeuronAnalysis(Analysis):
                 task.train, gold, task.count, found.neurons, [len(found.neurons)], l1=l1, l2=l2, seed=self.seed
             )
             control = small.accuracy(task.held, held)
-            right = found.accuracy(task.held, task.labels(self.split))
+            right = float(task.right[_minimal_name(delta)].mean())
             where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
             outcome.add("control_accuracy", control, **where)
             outcome.add("selectivity", right - control, **where)
@@ -238,6 +242,26 @@ class NeuronAnalysis(Analysis):
             columns[_minimal_name(delta)] = np.isin(order, found.neurons)
         return columns
 
+    def _explorer(self, task: "_Task", inputs: Inputs, ranking: Ranking) -> dict[str, np.ndarray]:
+        """The words and sentences of the scored split that the best neurons answer to."""
+        best = top(ranking, min(self.explored, ranking.ranked))
+        names = np.array([*task.rows.classes, "(not in train)"])[task.labels(self.split)].tolist()
+        lists = per_label(ranking, len(best))
+        found = explorer_data(
+            inputs.split(self.split),
+            inputs.task.corpus[self.split],
+            best,
+            labels=names,
+            selected_for={label: ids for label, ids in zip(task.rows.classes, lists, strict=True) if len(ids)},
+        )["neurons"]
+        return {
+            "neuron": best.astype(np.int32),
+            "layer": task.train.layer_of(best).astype(np.int16),
+            "unit": task.train.unit_of(best).astype(np.int32),
+            "rank": np.arange(1, len(best) + 1, dtype=np.int32),
+            "data": np.array([json.dumps(one, ensure_ascii=False) for one in found], dtype=object),
+        }
+
 
 def _minimal_name(delta: float) -> str:
     return f"minimal within {100 * delta:g}"
@@ -248,8 +272,10 @@ class _Task:
     """Rows, labels and neurons of one run."""
 
     rows: WordRows
-    neurons: dict[str, Neurons]
+    neurons: Mapping[str, Neurons]
     split: str
+    right: dict[str, np.ndarray] = field(default_factory=dict)
+    """By probe, which rows of the scored split it gets right."""
 
     @property
     def train(self) -> Neurons:
@@ -273,3 +299,8 @@ class _Task:
 
     def labels(self, split: str) -> np.ndarray:
         return self.rows.labels[split].numpy()
+
+    def score(self, probe: Subset, subset: str) -> float:
+        """Accuracy on the scored split; which rows were right is kept."""
+        self.right[subset] = probe.predict(self.held) == self.labels(self.split)
+        return float(self.right[subset].mean())

@@ -1,7 +1,7 @@
 """What word-level analyses ask of their inputs: the word, the label and the class of every row."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,16 @@ class WordRows:
         index = self.representations[split].index
         ids = np.array([sentence.id for sentence in task.corpus[split]], dtype=object)
         return ids[index[:, 0]], index[:, 1]
+
+    def items(self, task: Task, split: str, right: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Every word of a split under every probe of `right`, which says by name which rows are correct."""
+        sentences, words = self.places(task, split)
+        return {
+            "sentence": np.tile(sentences, len(right)),
+            "word": np.tile(words, len(right)),
+            "subset": np.repeat(np.array(list(right), dtype=object), len(words)),
+            "correct": np.concatenate(list(right.values())),
+        }
 
 
 def _labels_of_rows(task: Task, split: str, representations: Representations) -> list[str]:

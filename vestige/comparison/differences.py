@@ -40,6 +40,25 @@ def compare_items(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
     return pd.concat(tables, ignore_index=True)
 
 
+def compare_subsets(
+    base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None
+) -> pd.DataFrame:
+    """Differences of accuracy per `subset`, from item tables that have no layers (probes on some neurons)."""
+    settings = settings or Settings()
+    known = [set(frame["subset"].unique()) for frame in (base, *tuned)]
+    names = [name for name in base["subset"].unique() if all(name in others for others in known)]
+    number = {name: place for place, name in enumerate(names)}
+
+    def numbered(frame: pd.DataFrame) -> pd.DataFrame:
+        frame = frame[frame["subset"].isin(names)]
+        return frame.assign(layer=frame["subset"].astype(object).map(number).astype(int), probe_seed=0)
+
+    paired = pair(numbered(base), [numbered(frame) for frame in tuned])
+    table = _judge("accuracy", paired, paired.base, paired.tuned, settings)
+    table.insert(1, "subset", [names[place] for place in table["layer"]])
+    return table.assign(layer=pd.NA)
+
+
 def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = None) -> pd.DataFrame:
     """Add `q` (Benjamini-Hochberg over layers x tasks x models, per metric and setting) and the `verdict`."""
     settings = settings or Settings()

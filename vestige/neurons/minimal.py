@@ -105,25 +105,25 @@ def minimal_sets(
     """Per delta the smallest set whose dev accuracy is at least oracle - delta, and every size tried.
 
     `oracle` is the dev accuracy of the probe on all neurons; `step` is 1 % of them unless given.
-    All neurons are the last size tried, so that the loop ends.
+    All neurons of `order` are the last size tried, so that the loop ends.
     """
     step = step or max(1, round(0.01 * source.width))
     reached: dict[float, Step] = {}
     tried: list[Step] = []
-    for sizes in _groups(source.width, step):
+    for sizes in _groups(len(order), step):
         probes = train_subsets(source, labels, classes, order, sizes, l1=l1, l2=l2, form=form, seed=seed)
         for size, probe in zip(sizes, probes, strict=True):
             now = Step(size, probe.accuracy(dev, dev_labels), probe)
             tried.append(now)
             for delta in deltas:
-                if delta not in reached and (now.accuracy >= oracle - delta or size == source.width):
+                if delta not in reached and (now.accuracy >= oracle - delta or size == len(order)):
                     reached[delta] = now
         if len(reached) == len(set(deltas)):
             break
     return reached, tried
 
 
-def _groups(width: int, step: int) -> Iterator[list[int]]:
-    sizes = [*range(step, width, step), width]
+def _groups(most: int, step: int) -> Iterator[list[int]]:
+    sizes = [*range(step, most, step), most]
     for start in range(0, len(sizes), TOGETHER):
         yield sizes[start : start + TOGETHER]

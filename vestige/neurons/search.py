@@ -12,6 +12,7 @@ separates top from bottom and costs little.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path as Folder
 
 import numpy as np
 from torch import Tensor
@@ -74,9 +75,15 @@ def search_penalties(
     form: Form = "squared",
     seed: int = 0,
     tick: Callable[[float], None] = lambda l1: None,
+    unfinished: Folder | None = None,
 ) -> Search:
-    """Train the grid, rank and silence at every pair; labels that train lacks are -1 on dev."""
-    path = solve_path(train, train_labels, classes, [*l1, 0.0], [*l2, 0.0], form=form, seed=seed, tick=tick)
+    """Train the grid, rank and silence at every pair; labels that train lacks are -1 on dev.
+
+    `unfinished` is a folder where an interrupted search left what it had, see `solve_path`.
+    """
+    path = solve_path(
+        train, train_labels, classes, [*l1, 0.0], [*l2, 0.0], form=form, seed=seed, tick=tick, unfinished=unfinished
+    )
     judged: dict[int, tuple[Ranking | None, dict[str, float]]] = {}
     free = _judge(path.at(0.0, 0.0), dev, dev_labels, share, seed, judged)[1]["all"]
     pairs = []

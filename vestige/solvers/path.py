@@ -10,12 +10,15 @@ solution is used again. Every pair then takes, of all solutions found, the one t
 its own penalties.
 """
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path as Folder
 
 import torch
 from torch import Tensor
 
+from vestige.cache import write_file
 from vestige.solvers.problem import BLOCK
 from vestige.solvers.proximal import Form, Probes, train
 from vestige.solvers.visit import Rows, Visit, sample_rows, typical_size
@@ -64,6 +67,23 @@ class Solution:
         return self.loss + l1 * self.l1_norm + l2 * self.l2_norm ** (2 if form == "squared" else 1)
 
 
+def _keep_stage(folder: Folder | None, stage: int, probes: Probes, solutions: list[Solution]) -> None:
+    """Keep what a stage found, and where the next one starts."""
+    if folder is not None:
+        buffer = io.BytesIO()
+        torch.save({"probes": probes.state(), "solutions": [vars(solution) for solution in solutions]}, buffer)
+        write_file(folder / f"stage-{stage}.pt", buffer.getvalue())
+
+
+def _kept_stage(folder: Folder | None, stage: int, probes: Probes) -> list[Solution] | None:
+    """What an interrupted call kept of a stage, with `probes` put where that call left them."""
+    if folder is None or not (folder / f"stage-{stage}.pt").exists():
+        return None
+    kept = torch.load(folder / f"stage-{stage}.pt", weights_only=True)
+    probes.restore(kept["probes"])
+    return [Solution(**solution) for solution in kept["solutions"]]
+
+
 @dataclass(frozen=True)
 class Path:
     """Solutions from strong to weak penalties."""
@@ -86,23 +106,33 @@ def solve_path(
     form: Form = "squared",
     seed: int = 0,
     tick: Callable[[float], None] = lambda l1: None,
+    unfinished: Folder | None = None,
 ) -> Path:
-    """Solutions for every pair of l1 x l2; labels (rows,). `tick` is told each l1 that is done."""
+    """Solutions for every pair of l1 x l2; labels (rows,). `tick` is told each l1 that is done.
+
+    `unfinished` is a folder for this path alone: what it holds of an interrupted call is not
+    computed again, and the result is the same to the bit.
+    """
     gold = labels.unsqueeze(0)
     sample = sample_rows(len(source), seed)
     rows, held = source.rows(sample), labels[sample]
     size = typical_size(rows)
     ridges = _distinct_ridges(l2, form, size)
     probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form, size)
-    batches = iter(Visit(source, BATCH, seed))
+    visit: Visit | None = None
     found: list[Solution] = []
     last: float | None = None
-    for strength in sorted(set(l1), reverse=True):
+    for stage, strength in enumerate(sorted(set(l1), reverse=True)):
         if last is None or (last - strength) * REACH / size > SLACK:
-            probes.l1.fill_(strength)
-            passes, rate = _effort(strength, cold=last is None)
-            train(probes, batches, gold, steps_for(passes, len(source)), rate)
-            found += [_weigh(probes, index, (strength, ridge), rows, held) for index, ridge in enumerate(ridges)]
+            kept = _kept_stage(unfinished, stage, probes)
+            if kept is None:
+                visit = visit or Visit(source, BATCH, seed)
+                probes.l1.fill_(strength)
+                passes, rate = _effort(strength, cold=last is None)
+                train(probes, visit.batches(stage), gold, steps_for(passes, len(source)), rate)
+                kept = [_weigh(probes, index, (strength, ridge), rows, held) for index, ridge in enumerate(ridges)]
+                _keep_stage(unfinished, stage, probes, kept)
+            found += kept
             last = strength
         tick(strength)
     return Path(tuple(found), form)

@@ -10,7 +10,7 @@ data does not hold up become exactly zero. It is applied to a few rows of the ma
 small enough to stay in the processor's cache.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.errors import AnalysisError, RepresentationError
 from vestige.solvers.problem import log_shares
 
 Form = Literal["squared", "norm"]
@@ -25,6 +26,7 @@ Form = Literal["squared", "norm"]
 BETA1, BETA2, EPSILON = 0.9, 0.99, 1e-8
 CACHED = 1 << 15
 """Weights updated at a time."""
+_STATE = ("weights", "biases", "l1", "first", "second", "first_bias", "second_bias", "steps")
 
 
 @dataclass
@@ -46,6 +48,11 @@ class Probes:
     """(width, P * classes) of ones and zeros: columns that a probe may not use."""
 
     def __post_init__(self) -> None:
+        for name, strengths in (("l1", self.l1), ("l2", self.l2)):
+            if not bool((strengths >= 0).all() & strengths.isfinite().all()):
+                raise AnalysisError(
+                    f"{name} is a number from 0 on, not {strengths.tolist()}", fix="0 is no penalty at all"
+                )
         self.first, self.second = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         self.first_bias, self.second_bias = torch.zeros_like(self.biases), torch.zeros_like(self.biases)
         self.steps = 0
@@ -120,6 +127,15 @@ class Probes:
         size = self.weights.view(len(self.weights), self.count, self.classes).square().sum((0, 2)).sqrt()
         return (self.l2 / size.clamp(min=1e-6)).repeat_interleave(self.classes), None
 
+    def state(self) -> dict[str, Tensor | int]:
+        """Where training stands, to be taken up by `restore`."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def restore(self, state: Mapping[str, Tensor | int]) -> None:
+        """Go on from where `state` was taken."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+
     def solution(self, probe: int) -> tuple[Tensor, Tensor]:
         """Copies of a probe's weights (width, classes) and biases (classes,)."""
         part = slice(probe * self.classes, (probe + 1) * self.classes)
@@ -138,3 +154,20 @@ def train(
     for step in range(steps):
         rows, which = next(batches)
         probes.step(rows, labels[:, which], rate * (1 - (1 - last) * step / steps))
+        if not bool(torch.isfinite(probes.biases).all()):
+            refuse_not_finite(rows, which)
+            raise AnalysisError(
+                "the weights of a probe have grown beyond all numbers, though the rows are finite",
+                fix="train with a lower rate or stronger penalties",
+            )
+
+
+def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
+    """Name the first value of `rows` that is NaN or infinite, if there is one; `which` are the numbers of the rows."""
+    bad = ~torch.isfinite(rows)
+    if bool(bad.any()):
+        row, column = bad.nonzero()[0].tolist()
+        raise RepresentationError(
+            f"row {which[row]}, column {column} of the training rows (both counted from 0) is {rows[row, column]:g}",
+            fix="check the model and extract its representations again, in float32",
+        )

@@ -52,30 +52,34 @@ class Visit:
     """
 
     def __init__(self, source: Rows, batch: int, seed: int, resident_bytes: int = RESIDENT_BYTES) -> None:
-        self.source, self.batch = source, min(batch, len(source))
-        self.order = np.random.default_rng([seed, len(source)])
+        self.source, self.batch, self.seed = source, min(batch, len(source)), seed
         self.memory: Tensor | None = None
         if len(source) * source.width * 4 <= resident_bytes:
             self.memory = source.rows(slice(0, len(source)))
 
     def __iter__(self) -> Iterator[tuple[Tensor, np.ndarray]]:
-        while True:
-            yield from self._shuffled() if self.memory is not None else self._by_windows()
+        return self.batches()
 
-    def _shuffled(self) -> Iterator[tuple[Tensor, np.ndarray]]:
+    def batches(self, stage: int = 0) -> Iterator[tuple[Tensor, np.ndarray]]:
+        """The visit from its beginning, in an order that is this stage's own."""
+        rng = np.random.default_rng([self.seed, len(self.source), stage])
+        while True:
+            yield from self._shuffled(rng) if self.memory is not None else self._by_windows(rng)
+
+    def _shuffled(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, np.ndarray]]:
         assert self.memory is not None
-        order = self.order.permutation(len(self.source))
+        order = rng.permutation(len(self.source))
         for start in range(0, len(order) - self.batch + 1, self.batch):
             which = order[start : start + self.batch]
             yield self.memory.index_select(0, torch.from_numpy(which)), which
 
-    def _by_windows(self) -> Iterator[tuple[Tensor, np.ndarray]]:
-        starts = self.order.permutation(np.arange(0, len(self.source), STRETCH))
+    def _by_windows(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, np.ndarray]]:
+        starts = rng.permutation(np.arange(0, len(self.source), STRETCH))
         for first in range(0, len(starts), WINDOW):
             spans = [slice(s, min(s + STRETCH, len(self.source))) for s in np.sort(starts[first : first + WINDOW])]
             rows = torch.cat([self.source.rows(span) for span in spans])
             numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-            order = self.order.permutation(len(numbers))
+            order = rng.permutation(len(numbers))
             for start in range(0, max(1, len(order) - self.batch + 1), self.batch):
                 which = order[start : start + self.batch]
                 yield rows.index_select(0, torch.from_numpy(which)), numbers[which]

@@ -1,6 +1,7 @@
 """A cell: one analysis of one model on one task. A pure function of its spec, named by its content."""
 
 import json
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,11 @@ class Cell:
         return Path(self.cache) / "cells" / self.key
 
     @property
+    def unfinished(self) -> Path:
+        """What it keeps while it runs; gone when it is done."""
+        return Path(self.cache) / "unfinished" / self.key
+
+    @property
     def done(self) -> bool:
         """Whether its result is there and whole."""
         return (self.folder / "rows.parquet").exists()
@@ -96,6 +102,7 @@ def run_cell(cell: Cell) -> None:
         representations={s: Representations.open(Path(f)) for s, f in cell.representations.items()},
         model=cell.model,
         baseline=cell.baseline,
+        unfinished=cell.unfinished,
     )
     outcome = analysis.run(inputs)
     with writing(cell.folder) as folder:
@@ -103,6 +110,7 @@ def run_cell(cell: Cell) -> None:
         for name, columns in {"items": outcome.items, **outcome.tables}.items():
             if columns:
                 pq.write_table(_columns_table(columns), folder / f"{name}.parquet", compression="zstd")
+    shutil.rmtree(cell.unfinished, ignore_errors=True)
 
 
 def rows_frame(outcome: Outcome) -> pd.DataFrame:
@@ -121,9 +129,9 @@ def read_rows(cell: Cell) -> pd.DataFrame:
     return pq.read_table(cell.folder / "rows.parquet").to_pandas().astype(ROW_COLUMNS)
 
 
-def read_items(cell: Cell) -> pd.DataFrame:
-    """The items of a finished cell: a row per scored word."""
-    return pq.read_table(cell.folder / "items.parquet").to_pandas()
+def read_table(name: str, cell: Cell) -> pd.DataFrame:
+    """A table that a finished cell left beside its rows: `items`, a row per scored word, or `neurons`."""
+    return pq.read_table(cell.folder / f"{name}.parquet").to_pandas()
 
 
 def _columns_table(items: dict[str, np.ndarray]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vestige.cache import write_file
-from vestige.comparison.differences import Settings, compare_items, control_false_discoveries
+from vestige.comparison.differences import Settings, compare_items, compare_subsets, control_false_discoveries
+from vestige.comparison.neurons import compare_selections, same_shape
 from vestige.digest import digest_json
 from vestige.errors import StorageError
-from vestige.study.cells import ROW_COLUMNS, Cell, read_items, read_rows
+from vestige.study.cells import ROW_COLUMNS, Cell, read_rows, read_table
 from vestige.study.plan import Plan
 from vestige.study.spec import StudySpec
 
@@ -36,6 +37,16 @@ class Tables:
     def comparisons(self) -> pd.DataFrame:
         """Every difference between a tuned model and its reference, one layer a row."""
         return self._read("comparisons.parquet")
+
+    @cached_property
+    def neuron_changes(self) -> pd.DataFrame:
+        """How the selected neurons of tuned models differ from their references'; empty without neuron analyses."""
+        return self._read("neuron_changes.parquet")
+
+    @cached_property
+    def explorers(self) -> dict[str, pd.DataFrame]:
+        """By cell, the neurons that the report lets a reader look at."""
+        return {path.stem: self.table("explorer", path.stem) for path in sorted(self.folder.glob("explorer/*.parquet"))}
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -111,28 +122,44 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
     """Every tuned model against its reference, for every analysis and task both were run on."""
     settings = Settings(**spec.compare.model_dump())
     tables = []
-    for name in spec.models:
-        reference = spec.reference_of(name)
-        if reference is None:
-            continue
-        for base in [cell for cell in cells if cell.model == reference and cell.run == 0 and cell.has("items")]:
-            tuned = [
-                cell
-                for cell in cells
-                if cell.model == name
-                and (cell.corpus, cell.task, params_hash(cell)) == (base.corpus, base.task, params_hash(base))
-            ]
-            if tuned:
-                tables.append(_compare(base, tuned, settings))
+    for base, tuned in _pairs(spec, cells, "items"):
+        items = [read_table("items", cell) for cell in (base, *tuned)]
+        compare = compare_items if "layer" in items[0] else compare_subsets
+        tables.append(_identified(compare(items[0], items[1:], settings), base, tuned[0]))
     if not tables:
         return pd.DataFrame()
     return control_false_discoveries(pd.concat(tables, ignore_index=True), settings)
 
 
-def _compare(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFrame:
-    table = compare_items(read_items(base), [read_items(cell) for cell in tuned], settings)
+def neuron_changes_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
+    """How the selected neurons of every tuned model differ from those of its reference."""
+    settings = Settings(**spec.compare.model_dump())
+    tables = []
+    for base, tuned in _pairs(spec, cells, "neurons"):
+        neurons = [read_table("neurons", cell) for cell in (base, *tuned)]
+        if all(same_shape(neurons[0], other) for other in neurons[1:]):
+            tables.append(_identified(compare_selections(neurons[0], neurons[1:], settings), base, tuned[0]))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def _pairs(spec: StudySpec, cells: Sequence[Cell], table: str) -> Iterator[tuple[Cell, list[Cell]]]:
+    """Cells of references that left a table, each with the cells of one tuned model's runs."""
+    for name in spec.models:
+        reference = spec.reference_of(name)
+        for base in [cell for cell in cells if cell.model == reference and cell.run == 0 and cell.has(table)]:
+            tuned = [cell for cell in cells if cell.model == name and _key(cell) == _key(base)]
+            if tuned:
+                yield base, tuned
+
+
+def _key(cell: Cell) -> tuple[str, str, str]:
+    return cell.corpus, cell.task, params_hash(cell)
+
+
+def _identified(table: pd.DataFrame, base: Cell, tuned: Cell) -> pd.DataFrame:
+    """The table with the columns that say what was compared in front."""
     identity = {
-        "model": tuned[0].model,
+        "model": tuned.model,
         "reference": base.model,
         "analysis": base.analysis,
         "params": params_hash(base),
@@ -169,6 +196,7 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
     )
     _write(folder / "cells.parquet", cells)
     _write(folder / "comparisons.parquet", comparisons_frame(spec, plan.cells))
+    _write(folder / "neuron_changes.parquet", neuron_changes_frame(spec, plan.cells))
     write_file(folder / "study.lock.json", json.dumps(lock, indent=1, ensure_ascii=False).encode())
     _write(folder / "results.parquet", results_frame(spec, plan.cells))
     return Tables(folder)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tiny
 
+from vestige.analyses.neuron_rankers import NeuronRankers
+from vestige.errors import AnalysisError
 from vestige.study.run import Study
 
 
@@ -54,3 +56,79 @@ def test_the_ranking_is_kept_beside_the_rows(runs):
 def test_an_empty_cache_gives_the_same_bytes(runs):
     one, two = ((run.tables.folder / "results.parquet").read_bytes() for run in runs)
     assert one == two
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compared")
+    tiny.save("bert", folder / "bert")
+    tiny.save("bert", folder / "other", seed=1)
+    neurons = {"l1": 1e-3, "l2": 1e-3, "step": 0.25, "retrained": [0.1], "deltas": [0.02], "control": False}
+    few = {"shares": [0.1], "rankers": ["probe", "probeless", "random"]}
+    raw = {
+        "study": "compared",
+        "models": {"base": str(folder / "bert"), "tuned": {"load": str(folder / "other"), "reference": "base"}},
+        "corpora": {"trees": "treebank"},
+        "analyses": [
+            {"neurons": {"tasks": ["trees/upos"], **neurons}},
+            {"neuron_rankers": {"tasks": ["trees/upos"], **few}},
+            {"neuron_redundancy": {"tasks": ["trees/upos"], "correlation": [0.8, 0.4], "step": 0.25}},
+        ],
+        "limit": 60,
+    }
+    return Study.from_dict(raw, folder / "run", cache=folder / "cache").run()
+
+
+def test_probes_on_neurons_are_compared_on_the_same_words(compared):
+    rows = compared.comparisons[compared.comparisons["analysis"] == "neurons"].set_index("subset")
+    assert {"all", "top 20% kept", "bottom 10% retrained", "minimal within 2"} <= set(rows.index)
+    results = compared.results[(compared.results["metric"] == "accuracy") & (compared.results["analysis"] == "neurons")]
+    told = {m: rows.set_index("subset")["value"] for m, rows in results.groupby("model")}
+    for subset, row in rows.iterrows():
+        assert row["difference"] == pytest.approx(told["tuned"][subset] - told["base"][subset])
+
+
+def test_the_shift_of_the_spread_is_in_the_tables(compared):
+    changes = compared.tables.neuron_changes
+    assert set(changes["selection"]) == {"minimal within 2", "top 5%", "top 10%"}
+    assert {"earth_mover", "entered", "left", "stayed", "share_change"} <= set(changes["statistic"])
+    entered = changes[(changes["statistic"] == "entered") & (changes["selection"] == "top 10%")]["value"].iloc[0]
+    left = changes[(changes["statistic"] == "left") & (changes["selection"] == "top 10%")]["value"].iloc[0]
+    assert entered == left > 0
+
+
+def test_the_explorer_shows_the_best_neurons(compared):
+    assert len(compared.tables.explorers) == 2
+    for cell, shown in compared.tables.explorers.items():
+        ranked = compared.tables.table("neurons", cell)["neuron"].head(len(shown))
+        np.testing.assert_array_equal(shown["neuron"], ranked)
+        assert all(f'"id": {neuron}' in data for neuron, data in zip(shown["neuron"], shown["data"], strict=True))
+
+
+def test_rankers_are_paired_and_their_tops_scored(compared):
+    rows = compared.results[(compared.results["analysis"] == "neuron_rankers") & (compared.results["model"] == "base")]
+    spearman = rows[rows["metric"] == "agreement_spearman"].set_index("subset")["value"]
+    assert set(spearman.index) == {"probe & probeless", "probe & random", "probeless & random"}
+    assert spearman["probe & probeless"] > spearman["probe & random"]
+    accuracy = rows[rows["metric"] == "accuracy"].set_index("subset")["value"]
+    assert accuracy["probe top 10%"] > accuracy["random top 10%"]
+
+
+def test_looser_correlation_makes_fewer_clusters(compared):
+    rows = compared.results[
+        (compared.results["analysis"] == "neuron_redundancy") & (compared.results["model"] == "base")
+    ]
+    whole = rows[(rows["metric"] == "clusters") & rows["layer"].isna()].set_index("x")["value"]
+    assert 0 < whole[0.4] < whole[0.8] <= 128
+    within = rows[(rows["metric"] == "clusters") & rows["layer"].notna() & (rows["x"] == 0.4)]
+    assert within["value"].sum() >= whole[0.4]
+    assert set(rows[rows["metric"] == "minimal_neurons"]["subset"]) == {
+        "all neurons",
+        "representatives at 0.8",
+        "representatives at 0.4",
+    }
+
+
+def test_an_unknown_ranker_is_named(tmp_path):
+    with pytest.raises(AnalysisError, match="no ranker 'best'"):
+        NeuronRankers(rankers=("best",))

@@ -1,0 +1,91 @@
+"""Rankings of neurons compared: do other methods than a probe's weights find the same ones, and as good ones?
+
+Every ranker orders all neurons on the training words. Two rankings agree as far as their tops
+overlap and their ranks correlate. Which is better is told by probes trained on the tops alone.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.rows import WordRows
+from vestige.errors import AnalysisError
+from vestige.neurons.matrix import Neurons
+from vestige.neurons.minimal import train_subsets
+from vestige.neurons.rankers import RANKERS, agreement
+from vestige.neurons.ranking import rank, share_to_count
+from vestige.progress import bar
+from vestige.solvers.polish import polish
+
+PROBE = "probe"
+"""The ranking by the weights of an elastic-net probe (durrani2020)."""
+
+
+@dataclass(frozen=True)
+class NeuronRankers(Analysis):
+    """`l1` and `l2` are those of the probe whose weights rank; see the analysis `neurons` for a search."""
+
+    name: ClassVar[str] = "neuron_rankers"
+    title: ClassVar[str] = "Neurons: rankings compared"
+    source: ClassVar[str] = "antverg2022 (probeless); torroba hennigen2020 (gaussian); durrani2020 (probe)"
+    needs = frozenset({"hidden_states"})
+    levels = ("token",)
+
+    pooling: Literal["first", "last", "mean", "max"] = "last"
+    rankers: tuple[str, ...] = (PROBE, *RANKERS)
+    l1: float = 1e-4
+    l2: float = 1e-4
+    shares: tuple[float, ...] = (0.01, 0.05, 0.1)
+    """Tops of the rankings that are compared and on which probes are trained."""
+    seed: int = 0
+    split: str = "test"
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.rankers if name not in (PROBE, *RANKERS)]
+        if unknown:
+            raise AnalysisError(
+                f"there is no ranker {unknown[0]!r}", fix=f"name some of {', '.join((PROBE, *RANKERS))}"
+            )
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return (self.pooling,)
+
+    def run(self, inputs: Inputs) -> Outcome:
+        rows = WordRows.of(inputs, self.split)
+        train, held = (Neurons.of(rows.representations[split]) for split in ("train", self.split))
+        sizes = [share_to_count(share, train.width) for share in self.shares]
+        outcome = Outcome()
+        orders, right = {}, {}
+        gold = rows.labels[self.split].numpy()
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(self.rankers)) as shown:
+            for name in self.rankers:
+                orders[name] = self._order(name, train, rows)
+                probes = train_subsets(
+                    train, rows.labels["train"], len(rows.classes), orders[name], sizes, l2=self.l2, seed=self.seed
+                )
+                for share, size, probe in zip(self.shares, sizes, probes, strict=True):
+                    subset = f"{name} top {100 * share:g}%"
+                    right[subset] = probe.predict(held) == gold
+                    outcome.add(
+                        "accuracy", right[subset].mean(), subset=subset, axis="neurons", x=size, n=len(gold)
+                    )  # fmt: skip
+                shown.advance()
+        for first, second in combinations(self.rankers, 2):
+            found = agreement(orders[first], orders[second], sizes)
+            pair = f"{first} & {second}"
+            for share, size in zip(self.shares, sizes, strict=True):
+                outcome.add("agreement_overlap", found.overlap[size], subset=pair, axis="share", x=share)
+            outcome.add("agreement_spearman", found.spearman, subset=pair)
+        outcome.items = rows.items(inputs.task, self.split, right)
+        return outcome
+
+    def _order(self, name: str, train: Neurons, rows: WordRows) -> np.ndarray:
+        """All neurons, best first."""
+        if name == PROBE:
+            probe = polish(train, rows.labels["train"], len(rows.classes), self.l1, self.l2, seed=self.seed)
+            return rank(probe.weights, seed=self.seed).order
+        return RANKERS[name](train, rows.labels["train"].numpy(), rows.classes)
