@@ -1,0 +1,254 @@
+"""Write the page of this example from a finished run: `python -m examples.durrani2020 RUN`."""
+
+import sys
+from pathlib import Path
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from examples.page import Claim, Page, one, percent, pick
+from vestige.report.wording import layer, listing
+from vestige.study.run import StudyRun
+
+TASKS = {"POS": ("ewt", "xpos"), "SEM": ("pmb", "semtag"), "Chunking": ("conll2000", "chunk"), "CCG": ("pmb", "ccg")}
+LEXICAL, SYNTACTIC = ("POS", "SEM"), ("Chunking", "CCG")
+TIGHT, LOOSE = "minimal within 0.5", "minimal within 2"
+KEPT = {"All": "all", "Top": "top 20% kept", "Random": "random 20% kept", "Bottom": "bottom 20% kept"}
+
+
+def main(folder: str) -> None:
+    """The whole page."""
+    run = StudyRun.open(folder)
+    page = Page(Path(__file__).parent, run)
+    results = {name: pick(run.results, corpus=corpus, task=task) for name, (corpus, task) in TASKS.items()}
+    _head(page, results)
+    page.text("## What the paper says, and what is seen here")
+    page.claims(list(_claims(results)))
+    page.text("## Tables")
+    silenced = "Table 1: test accuracy with 20 % of the neurons kept and the others silenced, without training again"
+    _ablation(page, results, "accuracy", silenced)
+    _minimal(page, results, TIGHT, "", "Table 2: the smallest set within 0.5 points on dev, trained again (test)")
+    _minimal(page, results, LOOSE, "", "Table 3: the same within 2 points")
+    _data(page, run)
+    _lambdas(page, results)
+    _ablation(page, results, "dev_accuracy", "Table 6: as Table 1, on dev")
+    _minimal(page, results, TIGHT, "dev_", "Table 7: as Table 2, on dev")
+    page.text("## Figures")
+    _spread(page, results)
+    _labels(page, results)
+    page.write("python -m examples.durrani2020 RUN")
+
+
+def _head(page: Page, results: dict[str, pd.DataFrame]) -> None:
+    neurons = int(one(results["POS"], "neurons"))
+    page.text(
+        "# Individual neurons of MiniLM (after Durrani et al. 2020)",
+        f"How few of MiniLM's {neurons} neurons are enough to predict part of speech (EWT, Penn tags), semantic tags "
+        "(Parallel Meaning Bank), chunks (CoNLL-2000) and CCG categories (Parallel Meaning Bank), and where are they? "
+        "The study file is [study.yaml](study.yaml).",
+        "The paper studies BERT, XLNet, T-ELMo and ELMo on the Penn Treebank, a larger release of the meaning bank "
+        "and CCGbank. Here is one small model, all-MiniLM-L6-v2, which is itself tuned for sentence similarity, on "
+        "other corpora: nothing below is about the paper's models, and where a finding differs, model, data or "
+        "training of the probe may be the reason. Probes are proximal elastic nets (true zeros) with the paper's "
+        "squared L2, trained until their gain per round is small rather than for ten epochs; penalties are searched "
+        "over the paper's 8 x 8 grid by its score on dev; one run per task.",
+    )
+
+
+def _claims(results: dict[str, pd.DataFrame]) -> list[Claim]:
+    accuracy = {
+        name: {kept: one(rows, "accuracy", subset=subset) for kept, subset in KEPT.items()}
+        for name, rows in results.items()
+    }
+    ordered = [name for name, a in accuracy.items() if a["Top"] > a["Random"] > a["Bottom"]]
+    sizes = {name: one(rows, "minimal_share", subset=TIGHT) for name, rows in results.items()}
+    loose = {name: one(rows, "minimal_share", subset=LOOSE) for name, rows in results.items()}
+    lexical, syntactic = max(sizes[name] for name in LEXICAL), min(sizes[name] for name in SYNTACTIC)
+    loose_lexical, loose_syntactic = max(loose[n] for n in LEXICAL), min(loose[n] for n in SYNTACTIC)
+    gains = {
+        name: one(rows, "selectivity", subset=TIGHT) - one(rows, "selectivity", subset="all")
+        for name, rows in results.items()
+    }
+    spreads = {name: _shares(rows, TIGHT) for name, rows in results.items()}
+    centres = {name: float(shares @ np.arange(len(shares))) for name, shares in spreads.items()}
+    homes = {name: int(shares.argmax()) for name, shares in spreads.items()}
+    everywhere = [name for name, shares in spreads.items() if (shares > 0.02).all()]
+    return [
+        Claim(
+            "Silencing shows that the ranking is right: top above random above bottom neurons.",
+            len(ordered) == len(TASKS),
+            f"In that order for {listing(ordered) or 'no task'}: "
+            + "; ".join(f"{n} " + ", ".join(percent(a[kept]) for kept in list(KEPT)[1:]) for n, a in accuracy.items())
+            + ".",
+        ),
+        Claim(
+            "A small part of the neurons is enough (4 to 15 % in BERT and XLNet, up to a third in the smaller models).",
+            max(sizes.values()) <= 1 / 3,
+            "Within 0.5 points: " + ", ".join(f"{name} {100 * size:.0f} %" for name, size in sizes.items())
+            + "; within 2 points: " + ", ".join(f"{name} {100 * size:.0f} %" for name, size in loose.items())
+            + f". Of {int(one(results['POS'], 'neurons'))} neurons, less than in any model of the paper.",
+        ),
+        Claim(
+            "Lexical tasks (POS, SEM) need fewer neurons than syntactic ones (chunking, CCG).",
+            lexical < syntactic,
+            f"Within 0.5 points the lexical task that needs most takes {100 * lexical:.0f} %, the syntactic one that "
+            f"needs least {100 * syntactic:.0f} %; within 2 points {100 * loose_lexical:.0f} % and "
+            f"{100 * loose_syntactic:.0f} %.",
+        ),
+        Claim(
+            "Selectivity is higher with the selected neurons than with all.",
+            min(gains.values()) > 0,
+            "Selected minus all, in points: " + ", ".join(f"{n} {100 * gain:+.1f}" for n, gain in gains.items()) + ".",
+        ),
+        Claim(
+            "Neurons for lexical tasks lie lower than those for syntax (all models but BERT, whose top neurons are in "
+            "every layer).",
+            max(centres[n] for n in LEXICAL) < min(centres[n] for n in SYNTACTIC),
+            "Mean layer of the selected neurons: " + ", ".join(f"{n} {c:.2f}" for n, c in centres.items())
+            + "; most are in " + ", ".join(f"{layer(home)} ({name})" for name, home in homes.items())
+            + f". Every layer gives more than 2 % of them for {listing(everywhere) or 'no task'}.",
+        ),
+        _closed_class(results["POS"]),
+        _homes(results),
+    ]  # fmt: skip
+
+
+def _closed_class(rows: pd.DataFrame) -> Claim:
+    sizes = pick(rows, metric="label_neurons", subset=TIGHT).set_index("label")["value"].astype(float)
+    few = [label for label in ("UH", "TO") if label in sizes]
+    middle = sizes.median()
+    said = ", ".join(f"{label} {sizes[label]:.0f}" for label in (*few, "NNPS", "NN", "VB", "JJ") if label in sizes)
+    fewest, most = sizes.sort_values().head(3), sizes.sort_values().tail(3)
+    return Claim(
+        "Closed-class and unambiguous words (UH, TO) take few neurons, others (NNPS) many.",
+        bool(few) and all(sizes[label] < min(middle, sizes["NNPS"]) for label in few),
+        f"Neurons: {said} (median {middle:.0f}). Fewest: {_named(fewest)}; most: {_named(most)}.",
+    )
+
+
+def _homes(results: dict[str, pd.DataFrame]) -> Claim:
+    homes = {}
+    for name, label in (("POS", "FW"), ("POS", "JJ"), ("SEM", "LOC")):
+        homes[label] = int(one(results[name], "dominant_layer", subset=TIGHT, label=label))
+    top = len(_shares(results["POS"], TIGHT)) - 1
+    return Claim(
+        "Neurons for foreign words (FW) are in the last layers, those for adjectives (JJ) and locations (LOC) in the "
+        "lowest.",
+        homes["FW"] > top / 2 > max(homes["JJ"], homes["LOC"]),
+        f"Of layers 0 to {top}, most neurons are in {', '.join(f'{layer(at)} for {name}' for name, at in homes.items())}.",
+    )
+
+
+def _named(sizes: pd.Series) -> str:
+    return ", ".join(f"{label} {size:.0f}" for label, size in sizes.items())
+
+
+def _shares(rows: pd.DataFrame, subset: str) -> np.ndarray:
+    counts = pick(rows, metric="selected_neurons", subset=subset).sort_values("layer")["value"].to_numpy(float)
+    return counts / counts.sum()
+
+
+def _ablation(page: Page, results: dict[str, pd.DataFrame], metric: str, caption: str) -> None:
+    rows = [
+        [kept, *(percent(one(found, metric, subset=subset)) for found in results.values())]
+        for kept, subset in KEPT.items()
+    ]
+    page.table(["", *results], rows, caption)
+
+
+def _minimal(page: Page, results: dict[str, pd.DataFrame], subset: str, split: str, caption: str) -> None:
+    def line(name: str, metric: str, which: str) -> list[str]:
+        return [name, *(percent(one(found, split + metric, subset=which)) for found in results.values())]
+
+    sizes = [
+        f"{one(found, 'minimal_neurons', subset=subset):.0f} / {100 * one(found, 'minimal_share', subset=subset):.0f} %"
+        for found in results.values()
+    ]
+    rows = [["all neurons", *(f"{one(found, 'neurons'):.0f}" for found in results.values())], ["selected", *sizes]]
+    rows += [line("accuracy, all", "accuracy", "all"), _selected(results, split, subset)]
+    rows += [line("selectivity, all", "selectivity", "all"), line("selectivity, selected", "selectivity", subset)]
+    page.table(["", *results], rows, caption)
+
+
+def _selected(results: dict[str, pd.DataFrame], split: str, subset: str) -> list[str]:
+    values = (one(found, f"{split}accuracy", subset=subset, axis="delta") for found in results.values())
+    return ["accuracy, selected", *map(percent, values)]
+
+
+def _data(page: Page, run: StudyRun) -> None:
+    rows = []
+    for name, (corpus, task) in TASKS.items():
+        splits = run.tables.lock["corpora"][corpus]["splits"]
+        labels = pick(run.results, corpus=corpus, task=task, metric="label_neurons", subset=TIGHT)["label"].nunique()
+        sizes = [f"{splits[split]['sentences']} ({splits[split]['words']})" for split in ("train", "dev", "test")]
+        rows.append([name, *sizes, str(labels)])
+    page.table(["", "train", "dev", "test", "tags"], rows, "Table 4: sentences (words), and tags in train")
+
+
+def _lambdas(page: Page, results: dict[str, pd.DataFrame]) -> None:
+    rows = [[name, *(f"{one(found, metric):g}" for metric in ("l1", "l2"))] for name, found in results.items()]
+    page.table(["", "l1", "l2"], rows, "Table 5: penalties with the best score on dev")
+
+
+def _spread(page: Page, results: dict[str, pd.DataFrame]) -> None:
+    frames = [
+        pd.DataFrame({"task": name, "layer": range(len(counts)), "neurons": counts})
+        for name, rows in results.items()
+        for counts in [
+            pick(rows, metric="selected_neurons", subset=TIGHT).sort_values("layer")["value"].to_numpy(float)
+        ]
+    ]
+    chart = (
+        alt.Chart(pd.concat(frames))
+        .mark_bar(color="#4477aa")
+        .encode(alt.X("layer:O").title("layer (0: embeddings)").axis(labelAngle=0), alt.Y("neurons:Q").title("neurons"))
+        .properties(width=190, height=150)
+        .facet(facet=alt.Facet("task:N", sort=list(results), title=None), columns=4)
+        .resolve_scale(y="independent")
+    )  # fmt: skip
+    page.text("Figure 1: how the neurons of the minimal sets (within 0.5 points) spread over layers.")
+    page.figure(chart, "spread", "Neurons of the minimal sets by layer, one panel a task")
+
+
+def _labels(page: Page, results: dict[str, pd.DataFrame]) -> None:
+    page.text(
+        "Figures 2 to 5: neurons per label at the size of the minimal set (within 0.5 points), coloured by the layer "
+        "that most of them are in. The paper's Figure 3 compares architectures; with one model there is nothing to "
+        "compare, but the shares of neurons that serve one label alone are:"
+    )
+    rows = []
+    for name, found in results.items():
+        exclusive, shared = (one(found, metric, subset=TIGHT) for metric in ("exclusive_neurons", "shared_neurons"))
+        rows.append([name, f"{exclusive:.0f}", f"{shared:.0f}", f"{100 * exclusive / (exclusive + shared):.0f} %"])
+    page.table(["", "of one label", "of several", "share of one label"], rows)
+    for name, found in results.items():
+        page.figure(_label_chart(found), f"labels_{name.lower()}", f"{name}: neurons per label")
+
+
+def _label_chart(rows: pd.DataFrame) -> alt.Chart:
+    """The forty labels with most neurons and the twenty with fewest, where there are more."""
+    sizes = pick(rows, metric="label_neurons", subset=TIGHT).set_index("label")["value"].astype(float)
+    homes = pick(rows, metric="dominant_layer", subset=TIGHT).set_index("label")["value"].astype(float)
+    sizes = sizes.sort_values(ascending=False, kind="stable")
+    if len(sizes) > 60:
+        sizes = pd.concat([sizes.head(40), sizes.tail(20)])
+    frame = pd.DataFrame(
+        {"label": sizes.index, "neurons": sizes.to_numpy(), "layer": homes.reindex(sizes.index).to_numpy()}
+    )
+    return (
+        alt.Chart(frame)
+        .mark_bar()
+        .encode(
+            alt.X("label:N", sort=None, title=None).axis(labelAngle=-60, labelLimit=90),
+            alt.Y("neurons:Q").title("neurons"),
+            alt.Color("layer:O").title("dominant layer").scale(scheme="viridis"),
+        )
+        .properties(width=900, height=160)
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m examples.durrani2020 RUN")
+    main(sys.argv[1])
