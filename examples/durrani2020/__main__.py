@@ -128,15 +128,14 @@ def _closed_class(rows: pd.DataFrame) -> Claim:
 
 
 def _homes(results: dict[str, pd.DataFrame]) -> Claim:
-    homes = {}
-    for name, label in (("POS", "FW"), ("POS", "JJ"), ("SEM", "LOC")):
-        homes[label] = int(one(results[name], "dominant_layer", subset=TIGHT, label=label))
+    foreign, adjectives = (
+        int(one(results["POS"], "dominant_layer", subset=TIGHT, label=label)) for label in ("FW", "JJ")
+    )
     top = len(_shares(results["POS"], TIGHT)) - 1
     return Claim(
-        "Neurons for foreign words (FW) are in the last layers, those for adjectives (JJ) and locations (LOC) in the "
-        "lowest.",
-        homes["FW"] > top / 2 > max(homes["JJ"], homes["LOC"]),
-        f"Of layers 0 to {top}, most neurons are in {', '.join(f'{layer(at)} for {name}' for name, at in homes.items())}.",
+        "Neurons for foreign words (FW) are in the last layers, those for adjectives (JJ) in the lowest.",
+        foreign > top / 2 > adjectives,
+        f"Of layers 0 to {top}, most neurons are in {layer(foreign)} for FW and in {layer(adjectives)} for JJ.",
     )
 
 

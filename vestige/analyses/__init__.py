@@ -13,7 +13,7 @@ from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
 
 GROUP = "vestige.analyses"
-_NOT_ANALYSES = {"base", "rows"}
+_NOT_ANALYSES = {"base", "rows", "tuning"}
 
 
 def analysis_names() -> list[str]:

@@ -34,6 +34,10 @@ class Inputs:
     """A folder of this run's own, where an interrupted one left what it had."""
     encoder: Encoder | None = None
     """The model itself, where the analysis needs more than hidden states."""
+    trainable: str | None = None
+    """What `finetune` takes as its base, where the analysis trains the model itself."""
+    cache: Path | None = None
+    """Where models that the analysis makes are kept."""
     reference: "Inputs | None" = None
     """The same of the model it is compared with, where the analysis takes two."""
 
@@ -73,13 +77,15 @@ class Analysis(ABC):
     levels: ClassVar[tuple[Level, ...]]
     models: ClassVar[Literal[1, 2]] = 1
     """1: a model. 2: a model and its reference, on the same batches."""
+    alone: ClassVar[bool] = False
+    """Whether an analysis of two models also says something of one that has no reference."""
     version: ClassVar[int] = 1
     """Raised when the same parameters would give other numbers: cached cells are then not reused."""
 
     @property
-    @abstractmethod
     def poolings(self) -> tuple[str, ...]:
-        """Poolings of hidden states that `run` reads."""
+        """Poolings of hidden states that `run` reads; at least one where `needs` says hidden_states."""
+        return ()
 
     @abstractmethod
     def run(self, inputs: Inputs) -> Outcome:

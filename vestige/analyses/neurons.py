@@ -82,7 +82,7 @@ class NeuronAnalysis(Analysis):
             minimal = self._minimal(task, right["dev"], ranking, l1, l2, outcome)
             shown.advance()
             if self.control and not inputs.baseline:
-                self._selectivity(task, right[self.split], minimal, l1, l2, outcome)
+                self._selectivity(task, right, minimal, l1, l2, outcome)
             self._spread(task, ranking, minimal, outcome)
             shown.advance()
         outcome.items = rows.items(inputs.task, self.split, task.right)
@@ -189,29 +189,36 @@ class NeuronAnalysis(Analysis):
             where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
             outcome.add("minimal_neurons", found.size, **where)
             outcome.add("minimal_share", found.size / task.train.width, **where)
+            outcome.add("dev_accuracy", found.accuracy, n=len(task.dev), **where)
             outcome.add("accuracy", task.score(found.probe, _minimal_name(delta)), n=len(task.held), **where)
         return {delta: found.probe for delta, found in reached.items()}
 
     def _selectivity(
-        self, task: "_Task", right: float, minimal: dict[float, Subset], l1: float, l2: float, outcome: Outcome
-    ) -> None:
-        """The same probes on a control task: all neurons (`right` on the task itself), and each minimal set."""
-        controls = task.rows.control_labels(1)
-        gold, held = controls["train"][0], controls[self.split][0].numpy()
-        whole = {"all": np.arange(task.train.width)}
+        self, task: "_Task", right: Mapping[str, float], minimal: dict[float, Subset], l1: float, l2: float,
+        outcome: Outcome,
+    ) -> None:  # fmt: skip
+        """The same probes on a control task: all neurons (`right`, by split, on the task itself), and minimal sets."""
+        controls = {split: labels[0] for split, labels in task.rows.control_labels(1).items()}
+        gold = controls["train"]
         other = polish(task.train, gold, task.count, l1, l2, rounds=3, seed=self.seed)
-        control = ablate(task.held, held, other.weights, other.biases, whole).accuracy["all"]
-        outcome.add("control_accuracy", control, subset="all")
-        outcome.add("selectivity", right - control, subset="all")
-        for delta, found in minimal.items():
-            (small,) = train_subsets(
+        small = {
+            delta: train_subsets(
                 task.train, gold, task.count, found.neurons, [len(found.neurons)], l1=l1, l2=l2, seed=self.seed
-            )
-            control = small.accuracy(task.held, held)
-            right = float(task.right[_minimal_name(delta)].mean())
-            where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
-            outcome.add("control_accuracy", control, **where)
-            outcome.add("selectivity", right - control, **where)
+            )[0]
+            for delta, found in minimal.items()
+        }
+        whole = {"all": np.arange(task.train.width)}
+        for prefix, split in (("dev_", "dev"), ("", self.split)):
+            held, labels = task.neurons[split], controls[split].numpy()
+            control = ablate(held, labels, other.weights, other.biases, whole).accuracy["all"]
+            outcome.add(f"{prefix}control_accuracy", control, subset="all")
+            outcome.add(f"{prefix}selectivity", right[split] - control, subset="all")
+            for delta, found in minimal.items():
+                control = small[delta].accuracy(held, labels)
+                accuracy = found.accuracy(held, task.labels(split))
+                where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
+                outcome.add(f"{prefix}control_accuracy", control, **where)
+                outcome.add(f"{prefix}selectivity", accuracy - control, **where)
 
     def _spread(self, task: "_Task", ranking: Ranking, minimal: dict[float, Subset], outcome: Outcome) -> None:
         """Where the neurons of the minimal sets are, by layer and by label."""

@@ -104,6 +104,21 @@ class Corpus:
         note = f"limited to the first {sentences} sentences of every split"
         return replace(self, splits=cut, notes=(*self.notes, note))
 
+    def sample(self, sizes: int | Mapping[str, int], seed: int = 0) -> "Corpus":
+        """At most so many sentences, of train or by split, chosen by a seeded hash of their ids; in the old order."""
+        sizes = {"train": sizes} if isinstance(sizes, int) else sizes
+        cut, notes = dict(self.splits), []
+        for split, size in sizes.items():
+            whole = self[split]
+            if size < 1:
+                raise CorpusError(f"a sample of {size} sentences of {split!r} of {self.name!r}", fix="take at least 1")
+            if size < len(whole):
+                drawn = sorted(whole, key=lambda sentence: digest_json([seed, sentence.id, "sample"]))[:size]
+                chosen = {sentence.id for sentence in drawn}
+                cut[split] = tuple(sentence for sentence in whole if sentence.id in chosen)
+                notes.append(f"{split}: {size} of {len(whole)} sentences, drawn with seed {seed}")
+        return replace(self, splits=cut, notes=(*self.notes, *notes))
+
     def hold_out(self, split: str, fraction: float, seed: int = 0, source: str = "train") -> "Corpus":
         """Cut `split` out of `source` by a seeded hash of sentence ids (order plays no role)."""
         if split in self.splits:

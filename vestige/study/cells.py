@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import torch
 from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
-from vestige.analyses.base import Inputs, Outcome
+from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.cache import writing
 from vestige.corpus.store import read_task
 from vestige.digest import digest_json
+from vestige.models.encoder import Encoder
 from vestige.representations.store import Representations
+from vestige.study.making import load_source
 
 ROW_COLUMNS = {
     "layer": pd.Int16Dtype(),
@@ -37,18 +40,27 @@ ROW_COLUMNS = {
 
 
 @dataclass(frozen=True)
+class Side:
+    """A model as a cell sees it."""
+
+    model: str
+    fingerprint: str
+    representations: dict[str, str]
+    """By split: the folder; none where the analysis reads no hidden states."""
+    source: dict[str, Any] | None
+    """What another process loads it from; None of a model that is only in memory."""
+
+
+@dataclass(frozen=True)
 class Cell:
     """Everything another process needs to compute it; plain JSON."""
 
-    model: str
+    side: Side
     run: int
     """Number of the fine-tuning run; 0 for models that were loaded."""
-    fingerprint: str
     corpus: str
     task: str
     task_file: str
-    representations: dict[str, str]
-    """By split: the folder."""
     data: str
     """Hash of words and labels of every split, and of how they were encoded."""
     analysis: str
@@ -57,13 +69,23 @@ class Cell:
     threads: int
     baseline: bool
     cache: str
+    reference: Side | None = None
+    """The model it is compared with, of an analysis that takes two."""
+
+    @property
+    def model(self) -> str:
+        return self.side.model
+
+    @property
+    def fingerprint(self) -> str:
+        return self.side.fingerprint
 
     @property
     def key(self) -> str:
         """Content hash; names of models and folders play no role."""
-        return digest_json(
-            [self.fingerprint, self.data, self.analysis, self.version, self.parameters, self.threads, self.baseline]
-        )
+        content = [self.fingerprint, self.data, self.analysis, self.version, self.parameters, self.threads]
+        against = [] if self.reference is None else [self.reference.fingerprint]
+        return digest_json([*content, self.baseline, *against])
 
     @property
     def folder(self) -> Path:
@@ -79,6 +101,18 @@ class Cell:
         """Whether its result is there and whole."""
         return (self.folder / "rows.parquet").exists()
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether it reads more of a model than its hidden states."""
+        return bool(find_analysis(self.analysis).needs & {"attentions", "logits", "weights"})
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether only the process that was handed the model can run it."""
+        return self.needs_model and any(
+            side is not None and side.source is None for side in (self.side, self.reference)
+        )
+
     def has(self, table: str) -> bool:
         """Whether it left this table beside its rows."""
         return (self.folder / f"{table}.parquet").exists()
@@ -88,29 +122,47 @@ class Cell:
 
     @classmethod
     def from_json(cls, text: str) -> "Cell":
-        return cls(**json.loads(text))
+        plain = json.loads(text)
+        sides = {name: Side(**plain[name]) for name in ("side", "reference") if plain[name] is not None}
+        return cls(**{**plain, **sides})
 
 
-def run_cell(cell: Cell) -> None:
-    """Compute a cell and put its rows and items into place."""
+def run_cell(cell: Cell, in_memory: Mapping[str, Encoder] | None = None) -> None:
+    """Compute a cell and put its rows and items into place; `in_memory` has models by fingerprint."""
     if cell.done:
         return
     torch.set_num_threads(cell.threads)
     analysis = TypeAdapter(find_analysis(cell.analysis)).validate_python(cell.parameters)
-    inputs = Inputs(
-        task=read_task(Path(cell.task_file)),
-        representations={s: Representations.open(Path(f)) for s, f in cell.representations.items()},
-        model=cell.model,
-        baseline=cell.baseline,
-        unfinished=cell.unfinished,
-    )
-    outcome = analysis.run(inputs)
+    outcome = analysis.run(_inputs(cell, analysis, in_memory or {}))
     with writing(cell.folder) as folder:
         pq.write_table(pa.Table.from_pandas(rows_frame(outcome), preserve_index=False), folder / "rows.parquet")
         for name, columns in {"items": outcome.items, **outcome.tables}.items():
             if columns:
                 pq.write_table(_columns_table(columns), folder / f"{name}.parquet", compression="zstd")
     shutil.rmtree(cell.unfinished, ignore_errors=True)
+
+
+def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) -> Inputs:
+    task = read_task(Path(cell.task_file))
+
+    def of(side: Side, **more: Any) -> Inputs:
+        return Inputs(
+            task=task,
+            representations={s: Representations.open(Path(f)) for s, f in side.representations.items()},
+            model=side.model,
+            encoder=_encoder(side, "logits" in analysis.needs, in_memory) if cell.needs_model else None,
+            **more,
+        )
+
+    reference = None if cell.reference is None else of(cell.reference)
+    made = {"trainable": (cell.side.source or {}).get("source"), "cache": Path(cell.cache)}
+    return of(cell.side, baseline=cell.baseline, unfinished=cell.unfinished, reference=reference, **made)
+
+
+def _encoder(side: Side, head: bool, in_memory: Mapping[str, Encoder]) -> Encoder:
+    if side.source is None:
+        return in_memory[side.fingerprint]
+    return load_source(side.source, side.model, head)
 
 
 def rows_frame(outcome: Outcome) -> pd.DataFrame:

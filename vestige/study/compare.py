@@ -12,7 +12,7 @@ from vestige.digest import digest_json
 from vestige.errors import SpecError
 from vestige.models.encoder import Encoder
 from vestige.models.load import load_model
-from vestige.study.plan import Given
+from vestige.study.making import Given
 from vestige.study.run import Study, StudyRun
 from vestige.study.spec import make_spec
 

@@ -1,35 +1,23 @@
 """From a spec to cells: models are made, hidden states extracted, and every cell gets its name."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from vestige.analyses.base import Analysis
 from vestige.cache import cache_folder
 from vestige.corpus.load import load_corpus
 from vestige.corpus.store import save_task
 from vestige.corpus.types import Corpus, words_digest
 from vestige.digest import digest_json
 from vestige.errors import SpecError
-from vestige.finetune.train import finetune
-from vestige.models.adapters import AdapterEncoder
 from vestige.models.encoder import Encoder
-from vestige.models.load import RANDOM_TWIN_SEED, load_model, random_twin
-from vestige.models.sources import model_folder
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations
-from vestige.study.cells import Cell
+from vestige.study.cells import Cell, Side
+from vestige.study.making import Given, Made, make_models
 from vestige.study.spec import AnalysisSpec, StudySpec
-
-
-@dataclass
-class Given:
-    """Models and corpora handed over in memory, by the names the spec uses for them."""
-
-    models: Mapping[str, Encoder] = field(default_factory=dict)
-    corpora: Mapping[str, Corpus] = field(default_factory=dict)
 
 
 @dataclass
@@ -37,6 +25,8 @@ class Plan:
     """Cells to run, and what is known of the models and corpora they come from."""
 
     cells: list[Cell] = field(default_factory=list)
+    in_memory: dict[str, Encoder] = field(default_factory=dict)
+    """By fingerprint, models that no other process can load."""
     models: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By model name, a description per run."""
     corpora: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -51,18 +41,43 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
     for analysis in spec.analyses:
         _check_levels(analysis, corpora)
     plan = Plan(corpora={name: _describe_corpus(corpus) for name, corpus in corpora.items()})
-    tokens: dict[tuple[str, str], str] = {}
-    for name, run, encoder, made in _models(spec, corpora, given, root):
-        plan.models.setdefault(name, []).append({**encoder.describe(), **made})
-        for corpus in _corpora_of(spec):
-            found = _represent(spec, corpus, corpora[corpus], encoder, root)
-            tokens[name, corpus] = digest_json(
-                [r.manifest["tokens"] for r in found[_poolings(spec, corpus)[0]].values()]
-            )
-            plan.notes += _losses(name, corpus, found[_poolings(spec, corpus)[0]]) if run == 0 else []
-            plan.cells += _cells(spec, name, run, encoder, corpus, corpora[corpus], found, root)
-    plan.notes += _mismatches(spec, plan, tokens)
+    read: dict[tuple[str, int, str], _Read] = {}
+    for made in make_models(spec, corpora, given, root):
+        plan.models.setdefault(made.name, []).append({**made.encoder.describe(), **made.about})
+        if made.source is None:
+            plan.in_memory[made.encoder.fingerprint] = made.encoder
+        for corpus in _corpora_of(spec, made.name):
+            found = _represent(spec, corpus, corpora[corpus], made, root)
+            read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found)
+            plan.notes += _losses(made, corpus, found) if made.run == 0 else []
+    for (name, run, corpus), mine in read.items():
+        reference = read.get((spec.reference_of(name) or "", 0, corpus))
+        plan.cells += _cells(spec, name, run, corpus, corpora[corpus], mine, reference, root)
+    plan.notes += _mismatches(spec, plan, read)
     return plan
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What is kept of a model once it has read a corpus."""
+
+    source: dict[str, Any] | None
+    fingerprint: str
+    representations: dict[str, dict[str, Representations]]
+    """By pooling and split."""
+
+    @property
+    def tokens(self) -> str | None:
+        """Hash of the tokens the model saw; None where no hidden states were asked for."""
+        for found in self.representations.values():
+            return digest_json([r.manifest["tokens"] for r in found.values()])
+        return None
+
+    def side(self, name: str, analysis: Analysis) -> Side:
+        """As a cell of this analysis needs it."""
+        wanted = analysis.poolings[0] if "hidden_states" in analysis.needs else None
+        found = self.representations[wanted] if wanted is not None else {}
+        return Side(name, self.fingerprint, {s: str(r.folder) for s, r in found.items()}, self.source)
 
 
 def _corpus(spec: StudySpec, name: str, given: Given) -> Corpus:
@@ -79,6 +94,8 @@ def _corpus(spec: StudySpec, name: str, given: Given) -> Corpus:
             derive=wanted.derive,
             **wanted.options,
         )
+        if wanted.sample is not None:
+            corpus = corpus.sample(wanted.sample, wanted.seed)
     return corpus if spec.limit is None else corpus.limit(spec.limit)
 
 
@@ -97,133 +114,45 @@ def _check_levels(analysis: AnalysisSpec, corpora: Mapping[str, Corpus]) -> None
             )
 
 
-def _models(
-    spec: StudySpec, corpora: Mapping[str, Corpus], given: Given, root: Path
-) -> Iterator[tuple[str, int, Encoder, dict[str, Any]]]:
-    """(name, run, encoder, how it was made), one at a time so that only one is in memory."""
-    torch.set_num_threads(spec.compute.model_threads)
-    adapters: dict[str, AdapterEncoder] = {}
-    for position, (name, model) in enumerate(spec.models.items()):
-        rest = list(spec.models)[position + 1 :]
-        if name in given.models:
-            yield name, 0, given.models[name], {"source": "in memory"}
-        elif model.load is not None:
-            yield name, 0, _load_once(spec, name, given, adapters, rest), {"source": model.load}
-        elif model.adapter_off is not None:
-            tuned = _load_once(spec, model.adapter_off, given, adapters, rest)
-            yield name, 0, _without_adapter(tuned, name), {"source": f"{model.adapter_off} without its adapter"}
-        elif model.random_twin_of is not None:
-            seed = RANDOM_TWIN_SEED + (model.pretrain_seed or 0)
-            twin = random_twin(_load(spec, model.random_twin_of, given), seed)
-            yield name, 0, twin, {"source": f"random twin of {model.random_twin_of}", "baseline": True}
-        else:
-            for run in range(model.runs):
-                yield name, run, *_tuned(spec, name, run, corpora, root)
-
-
-def _load(spec: StudySpec, name: str, given: Given) -> Encoder:
-    if name in given.models:
-        return given.models[name]
-    model = spec.models[name]
-    if model.adapter_off is not None:
-        return _without_adapter(_load(spec, model.adapter_off, given), name)
-    if model.load is None:
-        raise SpecError(f"model {name!r} is made in this study", fix="refer to a model that is loaded")
-    return load_model(
-        model.load,
-        tokenizer=model.tokenizer,
-        name=name,
-        revision=model.revision,
-        device=spec.compute.device,
-        base=model.base,
-        stateful=model.stateful,
-        device_map=model.device_map,
-        **asdict(model.read),
-    )
-
-
-def _load_once(
-    spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder], rest: list[str]
-) -> Encoder:
-    """A loaded model; one with an adapter is kept while the rest of the study reads it, with its adapter or without."""
-    encoder = adapters.pop(name, None) or _load(spec, name, given)
-    if isinstance(encoder, AdapterEncoder) and any(name in (other, spec.models[other].adapter_off) for other in rest):
-        adapters[name] = encoder
-    return encoder
-
-
-def _without_adapter(encoder: Encoder, name: str) -> Encoder:
-    if not isinstance(encoder, AdapterEncoder):
-        raise SpecError(
-            f"{encoder.name!r} has no adapter to switch off", fix=f"load the base of {encoder.name!r} instead"
-        )
-    return encoder.without_adapter(name)
-
-
-def _tuned(
-    spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], root: Path
-) -> tuple[Encoder, dict[str, Any]]:
-    """Fine-tune run number `run` of a model and load its backbone."""
-    wanted = spec.models[name].finetune
-    assert wanted is not None
-    base = _tunable(spec, name, wanted.of)
-    corpus, _, label = wanted.task.partition("/")
-    tuned = finetune(
-        base,
-        corpora[corpus].task(label),
-        wanted.recipe,
-        seed=run,
-        device=spec.compute.device,
-        threads=spec.compute.model_threads,
-        cache=root,
-    )
-    read = spec.models[wanted.of].read
-    encoder = load_model(tuned.folder, name=name, device=spec.compute.device, **asdict(read))
-    made = {"source": f"{wanted.of} fine-tuned on {wanted.task}", "tuned_on": wanted.task, "tune_seed": run}
-    return encoder, {**made, "recipe": asdict(wanted.recipe), "curve": tuned.log["curve"]}
-
-
-def _tunable(spec: StudySpec, name: str, of: str) -> str | Path:
-    """The source of the model that `name` is tuned from."""
-    model = spec.models[of]
-    if model.load is None:
-        raise SpecError(f"model {name!r} is tuned from {of!r}, which is not loaded", fix="tune a loaded model")
-    folder = model_folder(model.load, model.revision)
-    if model.tokenizer is not None or (folder / "adapter_config.json").exists():
-        what = "an adapter" if model.tokenizer is None else "a tokenizer from elsewhere"
-        raise SpecError(
-            f"model {name!r} is tuned from {of!r}, which has {what}",
-            fix="save it as one folder with its tokenizer (an adapter: merge_and_unload) and load that",
-        )
-    return model.load if model.revision is None else folder
-
-
-def _corpora_of(spec: StudySpec) -> list[str]:
-    """Corpora that some analysis reads, in the order of the spec."""
-    read = {task.partition("/")[0] for analysis in spec.analyses for task in analysis.tasks}
+def _corpora_of(spec: StudySpec, model: str) -> list[str]:
+    """Corpora that some analysis of a model reads, in the order of the spec."""
+    read = {task.partition("/")[0] for analysis in _analyses_of(spec, model) for task in analysis.tasks}
     return [name for name in spec.corpora if name in read]
 
 
-def _poolings(spec: StudySpec, corpus: str) -> list[str]:
+def _analyses_of(spec: StudySpec, model: str) -> list[AnalysisSpec]:
+    """Analyses that read a model, for its own sake or as the reference of another."""
+    compared = [name for name in spec.models if spec.reference_of(name) == model]
+    return [
+        analysis
+        for analysis in spec.analyses
+        if analysis.reads(model) or (analysis.parameters.models == 2 and any(map(analysis.reads, compared)))
+    ]
+
+
+def _poolings(spec: StudySpec, corpus: str, model: str) -> list[str]:
     """Poolings that some analysis wants of the corpus: one pass makes them all."""
     wanted = [
         pooling
-        for analysis in spec.analyses
-        if any(task.partition("/")[0] == corpus for task in analysis.tasks)
+        for analysis in _analyses_of(spec, model)
+        if "hidden_states" in analysis.parameters.needs
+        and any(task.partition("/")[0] == corpus for task in analysis.tasks)
         for pooling in analysis.parameters.poolings
     ]
     return list(dict.fromkeys(wanted))
 
 
 def _represent(
-    spec: StudySpec, name: str, corpus: Corpus, encoder: Encoder, root: Path
+    spec: StudySpec, name: str, corpus: Corpus, made: Made, root: Path
 ) -> dict[str, dict[str, Representations]]:
     """By pooling and split."""
-    poolings = _poolings(spec, name)
+    poolings = _poolings(spec, name, made.name)
+    if not poolings:
+        return {}
     compute = spec.compute
     by_split = {
         split: represent(
-            encoder,
+            made.encoder,
             sentences,
             poolings,
             dtype=compute.dtype,
@@ -240,13 +169,20 @@ def _cells(
     spec: StudySpec,
     name: str,
     run: int,
-    encoder: Encoder,
     corpus_name: str,
     corpus: Corpus,
-    found: dict[str, dict[str, Representations]],
+    mine: _Read,
+    reference: _Read | None,
     root: Path,
 ) -> Iterator[Cell]:
     for analysis in spec.analyses:
+        parameters = analysis.parameters
+        two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
+        if not analysis.reads(name) or (two and reference is None and not parameters.alone):
+            continue
+        if baseline and "trainable_model" in parameters.needs:
+            continue
+        base = spec.reference_of(name) if two else None
         for wanted in analysis.tasks:
             in_corpus, _, label = wanted.partition("/")
             if in_corpus != corpus_name:
@@ -258,20 +194,19 @@ def _cells(
                 [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished],
             ]
             yield Cell(
-                model=name,
+                side=mine.side(name, parameters),
                 run=run,
-                fingerprint=encoder.fingerprint,
                 corpus=corpus_name,
                 task=label,
                 task_file=str(save_task(task, root / "tasks")),
-                representations={s: str(r.folder) for s, r in found[analysis.parameters.poolings[0]].items()},
                 data=digest_json(data),
                 analysis=analysis.name,
-                version=analysis.parameters.version,
-                parameters=analysis.parameters.parameters(),
+                version=parameters.version,
+                parameters=parameters.parameters(),
                 threads=spec.compute.threads,
-                baseline=spec.models[name].random_twin_of is not None,
+                baseline=baseline,
                 cache=str(root),
+                reference=reference.side(base, parameters) if base is not None and reference is not None else None,
             )
 
 
@@ -286,10 +221,11 @@ def _describe_corpus(corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _losses(model: str, corpus: str, splits: Mapping[str, Representations]) -> list[str]:
+def _losses(made: Made, corpus: str, representations: Mapping[str, Mapping[str, Representations]]) -> list[str]:
     """Words that the model could not be shown, or made nothing of."""
     notes = []
-    for split, found in splits.items():
+    model = made.name
+    for split, found in next(iter(representations.values()), {}).items():
         lost = found.manifest
         if lost["truncated_words"]:
             notes.append(
@@ -304,15 +240,16 @@ def _losses(model: str, corpus: str, splits: Mapping[str, Representations]) -> l
     return notes
 
 
-def _mismatches(spec: StudySpec, plan: Plan, tokens: Mapping[tuple[str, str], str]) -> list[str]:
+def _mismatches(spec: StudySpec, plan: Plan, read: Mapping[tuple[str, int, str], _Read]) -> list[str]:
     """Pairs of models that do not see the same tokens or do not have the same depth."""
     notes = []
     for name in spec.models:
         reference = spec.reference_of(name)
         if reference is None:
             continue
-        for corpus in _corpora_of(spec):
-            if tokens[name, corpus] != tokens[reference, corpus]:
+        for corpus in _corpora_of(spec, name):
+            both = [read[model, 0, corpus].tokens for model in (name, reference) if (model, 0, corpus) in read]
+            if None not in both and len(set(both)) > 1:
                 notes.append(
                     f"{name} and {reference} cut {corpus} into different tokens: word-level probes still compare "
                     "(on the words both have), token-level measures would not"

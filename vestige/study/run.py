@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from vestige.study.engines import local
-from vestige.study.plan import Given, Plan, make_plan
+from vestige.study.making import Given
+from vestige.study.plan import Plan, make_plan
 from vestige.study.results import Tables, write_tables
 from vestige.study.spec import StudySpec, make_spec, read_spec
 from vestige.version import __version__
@@ -45,7 +46,7 @@ class Study:
     def run(self, jobs: int = 1) -> "StudyRun":
         """Compute what is not there yet and write the tables; killing it loses only running cells."""
         plan = make_plan(self.spec, self.given, self.cache)
-        local.run(plan.cells, jobs)
+        local.run(plan.cells, jobs, plan.in_memory)
         return StudyRun(write_tables(self.folder, self.spec, plan, self._lock(plan)))
 
     def _lock(self, plan: Plan) -> dict[str, Any]:
@@ -87,7 +88,16 @@ class StudyRun:
         from vestige.report.html import write_report
 
         target = Path(path) if path is not None else self.tables.folder / "report.html"
-        write_report(target, self.tables.results, self.tables.comparisons, self.tables.cells, self.tables.lock)
+        tables = self.tables
+        write_report(
+            target,
+            tables.results,
+            tables.comparisons,
+            tables.cells,
+            tables.lock,
+            changes=tables.neuron_changes,
+            explorers=tables.explorers,
+        )
         return target
 
     def markdown(self, path: str | Path | None = None, title: str = "") -> Path:

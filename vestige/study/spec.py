@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_
 from vestige.analyses import find_analysis
 from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
-from vestige.finetune.recipe import Recipe
+from vestige.finetune.recipe import Recipe, load_recipe
 from vestige.models.reading import AS_IS, Reading
 from vestige.study.families import expand_models
 
@@ -29,6 +29,18 @@ class FinetuneSpec(_Strict):
     of: str
     task: str
     recipe: Recipe = Recipe()
+    """Also the name of a recipe, or values with `like: name` for those that are not given."""
+    keep: tuple[int, ...] | None = None
+    """Cut the model to these blocks (from 0) before it is tuned."""
+
+    @field_validator("recipe", mode="before")
+    @classmethod
+    def _named_recipe(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return load_recipe(value)
+        if isinstance(value, Mapping) and "like" in value:
+            return load_recipe(value["like"], **{key: said for key, said in value.items() if key != "like"})
+        return value
 
 
 SOURCES = ("load", "finetune", "random_twin_of", "adapter_off")
@@ -90,6 +102,8 @@ class CorpusSpec(_Strict):
     """Share of train to cut off as dev, where a corpus has none."""
     derive: str | dict[str, dict[str, Any]] | None = None
     """A task to make from its trees or text, by name or as {name: options}; see `vestige ls derived`."""
+    sample: int | dict[str, int] | None = None
+    """At most so many sentences, of train or by split, drawn with the seed after dev is cut off."""
     seed: int = 0
     options: dict[str, Any] = {}
 
@@ -125,11 +139,17 @@ class CompareSpec(_Strict):
 
 
 class AnalysisSpec(_Strict):
-    """An analysis, its parameters, and the tasks (corpus/task) it is run on."""
+    """An analysis, its parameters, and the tasks (corpus/task) and models it is run on."""
 
     name: str
     tasks: list[str]
+    models: list[str] | None = None
+    """None: all of them. The name of a family (replicates, checkpoints) stands for all its members."""
     parameters: Analysis
+
+    def reads(self, model: str) -> bool:
+        """Whether it is run on a model."""
+        return self.models is None or bool({model, re.split("[#@]", model)[0]} & set(self.models))
 
 
 class StudySpec(_Strict):
@@ -165,6 +185,10 @@ class StudySpec(_Strict):
             corpus, _, label = task.partition("/")
             if not label or corpus not in self.corpora:
                 raise ValueError(f"task {task!r} should be corpus/task; {_suggest(corpus, self.corpora)}")
+        for analysis in self.analyses:
+            for name in analysis.models or ():
+                if not any(analysis.model_copy(update={"models": [name]}).reads(model) for model in self.models):
+                    raise ValueError(f"{analysis.name} is to read {name!r}; {_suggest(name, self.models)}")
         return self
 
     def reference_of(self, name: str) -> str | None:
@@ -176,7 +200,8 @@ class StudySpec(_Strict):
         """The spec with every default filled in, as kept in study.lock.json."""
         plain = self.model_dump(mode="json", exclude={"analyses"})
         plain["analyses"] = [
-            {"name": a.name, "tasks": a.tasks, "parameters": a.parameters.parameters()} for a in self.analyses
+            {"name": a.name, "tasks": a.tasks, "models": a.models, "parameters": a.parameters.parameters()}
+            for a in self.analyses
         ]
         return plain
 
@@ -263,18 +288,20 @@ def _analysis(item: Any, where: str) -> AnalysisSpec:
     name, given = next(iter(item.items()))
     kind = find_analysis(name)
     parameters = dict(given or {})
-    tasks = parameters.pop("tasks", [])
+    tasks, models = parameters.pop("tasks", []), parameters.pop("models", None)
     known = {field.name for field in dataclass_fields(kind)}
     for key in parameters:
         if key not in known:
             raise SpecError(
-                f"{where}: {name} has no parameter {key!r}; {_suggest(key, known | {'tasks'})}", fix="correct it"
+                f"{where}: {name} has no parameter {key!r}; {_suggest(key, known | {'tasks', 'models'})}",
+                fix="correct it",
             )
     try:
         made = TypeAdapter(kind).validate_python(parameters)
     except ValidationError as error:
         raise _explain(error, f"{where}: {name}") from None
-    return AnalysisSpec(name=name, tasks=[tasks] if isinstance(tasks, str) else tasks, parameters=made)
+    chosen = [models] if isinstance(models, str) else models
+    return AnalysisSpec(name=name, tasks=[tasks] if isinstance(tasks, str) else tasks, models=chosen, parameters=made)
 
 
 def _expand(value: Any, where: str) -> Any:

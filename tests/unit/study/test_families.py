@@ -17,7 +17,8 @@ from vestige.errors import CorpusError, ModelError, SpecError
 from vestige.models import adapters
 from vestige.models.load import load_model
 from vestige.study.families import expand_models
-from vestige.study.plan import Given, make_plan
+from vestige.study.making import Given
+from vestige.study.plan import make_plan
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
 

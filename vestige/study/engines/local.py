@@ -9,26 +9,31 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from queue import Empty, Queue
 
 from vestige import errors
+from vestige.models.encoder import Encoder
 from vestige.progress import Bar, bar
 from vestige.study.cells import Cell, run_cell
 
 
-def run(cells: Sequence[Cell], jobs: int = 1) -> None:
-    """Run every cell that is not done yet; an error in one stops the rest, finished ones are kept."""
+def run(cells: Sequence[Cell], jobs: int = 1, in_memory: Mapping[str, Encoder] | None = None) -> None:
+    """Run every cell that is not done yet; an error in one stops the rest, finished ones are kept.
+
+    Cells that need a model which is only `in_memory` (by fingerprint) stay in this process.
+    """
     waiting = [cell for cell in {cell.key: cell for cell in cells}.values() if not cell.done]
     if not waiting:
         return
     with bar(f"analyses ({min(jobs, len(waiting))} at a time)", len(waiting)) as shown:
-        if jobs <= 1 or len(waiting) == 1:
-            for cell in waiting:
-                run_cell(cell)
+        spread = [] if jobs <= 1 or len(waiting) == 1 else [cell for cell in waiting if not cell.stays_here]
+        if spread:
+            _run_in_workers(spread, min(jobs, len(spread)), shown)
+        for cell in waiting:
+            if not cell.done:
+                run_cell(cell, in_memory)
                 shown.advance(description=_describe(cell))
-        else:
-            _run_in_workers(waiting, min(jobs, len(waiting)), shown)
 
 
 def _run_in_workers(cells: Sequence[Cell], jobs: int, shown: Bar) -> None:

@@ -1,0 +1,25 @@
+"""How much depth does a task need? Its score with only the first blocks kept (merchant2020, section 5.2)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vestige.analyses.tuning import TuningAnalysis, Variant, chosen_depths
+from vestige.finetune.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Truncation(TuningAnalysis):
+    """The head reads the last kept block; everything is tuned."""
+
+    name: ClassVar[str] = "truncation"
+    title: ClassVar[str] = "Truncation"
+    source: ClassVar[str] = "merchant2020, section 5.2, Figure 4"
+    axis = "kept blocks"
+
+    depths: tuple[int, ...] | None = None
+    """None: every depth from one block on."""
+
+    def variants(self, recipe: Recipe, depth: int) -> Iterator[Variant]:
+        for blocks in chosen_depths(self.depths, range(1, depth + 1), "kept blocks"):
+            yield Variant(blocks, None, recipe, None if blocks == depth else tuple(range(blocks)))
