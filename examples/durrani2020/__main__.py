@@ -21,7 +21,8 @@ def main(folder: str) -> None:
     """The whole page."""
     run = StudyRun.open(folder)
     page = Page(Path(__file__).parent, run)
-    results = {name: pick(run.results, corpus=corpus, task=task) for name, (corpus, task) in TASKS.items()}
+    found = pick(run.results, analysis="neurons")
+    results = {name: pick(found, corpus=corpus, task=task) for name, (corpus, task) in TASKS.items()}
     _head(page, results)
     page.text("## What the paper says, and what is seen here")
     page.claims(list(_claims(results)))
@@ -37,6 +38,9 @@ def main(folder: str) -> None:
     page.text("## Figures")
     _spread(page, results)
     _labels(page, results)
+    page.text("## Beyond the paper: other rankings, and redundancy (semantic tags)")
+    _rankers(page, pick(run.results, analysis="neuron_rankers"))
+    _redundancy(page, pick(run.results, analysis="neuron_redundancy"))
     page.write("python -m examples.durrani2020 RUN")
 
 
@@ -245,6 +249,47 @@ def _label_chart(rows: pd.DataFrame) -> alt.Chart:
         )
         .properties(width=900, height=160)
     )  # fmt: skip
+
+
+def _rankers(page: Page, rows: pd.DataFrame) -> None:
+    accuracy = pick(rows, metric="accuracy").set_index("subset")["value"].astype(float)
+    names = list(dict.fromkeys(subset.rsplit(" top ", 1)[0] for subset in accuracy.index))
+    shares = list(dict.fromkeys(subset.rsplit(" top ", 1)[1] for subset in accuracy.index))
+    spearman = pick(rows, metric="agreement_spearman").set_index("subset")["value"].astype(float)
+    lines = [
+        [name.replace("_", " "), *(percent(accuracy[f"{name} top {share}"]) for share in shares), *rho]
+        for name in names
+        for rho in [[f"{spearman[f'probe & {name}']:.2f}" if name != "probe" else "\u2013"]]
+    ]
+    chance = [name for name in names if accuracy[f"{name} top 10%"] < accuracy["random top 10%"]]
+    page.text(
+        "Every ranker orders all neurons; probes are trained on the tops alone. Rankers that look at one neuron at a "
+        "time choose neurons that say the same: on the top 10 %, "
+        + (f"{listing([name.replace('_', ' ') for name in chance])} do worse than a random draw." if chance else
+           "all do better than a random draw.")
+    )  # fmt: skip
+    page.table(["ranker", *(f"top {share}" for share in shares), "Spearman with the probe's"], lines)
+
+
+def _redundancy(page: Page, rows: pd.DataFrame) -> None:
+    within = one(rows, "dev_accuracy", subset="all") - float(pick(rows, metric="minimal_neurons")["x"].iloc[0])
+
+    def minimal(name: str) -> str:
+        reached = one(rows, "minimal_dev_accuracy", subset=name) >= within
+        return f"{one(rows, 'minimal_neurons', subset=name):.0f}" if reached else "not reached"
+
+    everything = ["all neurons", "", "", percent(one(rows, "accuracy", subset="all")), minimal("all neurons")]
+    lines = [everything]
+    for x in sorted(pick(rows, metric="clusters")["x"].unique(), reverse=True):
+        name = f"representatives at {x:g}"
+        counts = [f"{one(rows, metric, x=x, layer=None):.0f}" for metric in ("clusters", "clusters_over_layers")]
+        lines.append([f"correlation {x:g}", *counts, percent(one(rows, "accuracy", subset=name)), minimal(name)])
+    page.text(
+        "Neurons put together while they correlate (by average linkage over the words of dev), the best-ranked of each "
+        "cluster standing for it. Hardly any two neurons of one layer correlate; it is the same unit in neighbouring "
+        "layers that says the same again."
+    )
+    page.table(["cut at", "clusters", "over several layers", "accuracy of representatives", "minimal set"], lines)
 
 
 if __name__ == "__main__":

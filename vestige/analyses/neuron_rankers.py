@@ -26,7 +26,7 @@ PROBE = "probe"
 
 @dataclass(frozen=True)
 class NeuronRankers(Analysis):
-    """`l1` and `l2` are those of the probe whose weights rank; see the analysis `neurons` for a search."""
+    """`l1` and `l2` are those of the probe whose weights rank; probes on the tops have `l2` alone."""
 
     name: ClassVar[str] = "neuron_rankers"
     title: ClassVar[str] = "Neurons: rankings compared"

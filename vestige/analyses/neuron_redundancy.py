@@ -24,7 +24,7 @@ from vestige.solvers.polish import polish
 
 @dataclass(frozen=True)
 class NeuronRedundancy(Analysis):
-    """`l1` and `l2` are those of the probe that ranks; correlations are taken over the words of dev."""
+    """`l1` and `l2` are those of all probes; correlations are taken over the words of dev."""
 
     name: ClassVar[str] = "neuron_redundancy"
     title: ClassVar[str] = "Neurons: redundancy"
@@ -60,6 +60,7 @@ class NeuronRedundancy(Analysis):
             everything = {"all": np.arange(train.width)}
             oracle = ablate(dev, dev_gold, probe.weights, probe.biases, everything).accuracy["all"]
             right = ablate(held, held_gold, probe.weights, probe.biases, everything).correct
+            outcome.add("dev_accuracy", oracle, subset="all", n=len(dev_gold))
             outcome.add("accuracy", right["all"].mean(), subset="all", n=len(held_gold))
             chosen = {"all neurons": order}
             matrix = correlations(dev)
@@ -68,7 +69,9 @@ class NeuronRedundancy(Analysis):
                 clusters = self._clusters(dev, matrix, least, outcome)
                 name = f"representatives at {least:g}"
                 chosen[name] = best = representatives(clusters, order)
-                (small,) = train_subsets(train, gold, classes, best, [len(best)], l2=self.l2, seed=self.seed)
+                (small,) = train_subsets(
+                    train, gold, classes, best, [len(best)], l1=self.l1, l2=self.l2, seed=self.seed
+                )
                 right[name] = small.predict(held) == held_gold
                 where = {"subset": name, "axis": "correlation", "x": least}
                 outcome.add("accuracy", right[name].mean(), n=len(held_gold), **where)
@@ -76,7 +79,7 @@ class NeuronRedundancy(Analysis):
             for name, ids in chosen.items():
                 reached, _ = minimal_sets(
                     train, gold, dev, dev_gold, classes, ids, oracle, [self.delta],
-                    step=max(1, round(self.step * train.width)), l2=self.l2, seed=self.seed,
+                    step=max(1, round(self.step * train.width)), l1=self.l1, l2=self.l2, seed=self.seed,
                 )  # fmt: skip
                 found = reached[self.delta]
                 outcome.add("minimal_neurons", found.size, subset=name, axis="delta", x=self.delta)

@@ -44,8 +44,6 @@ def block_list(model: Module, depth: int) -> str | None:
 
     It is the one outermost list that has as many modules as the model has layers above its embeddings.
     """
-    if getattr(model.config, "num_hidden_groups", None) is not None:
-        return None
     found = {path: module for path, module in model.named_modules() if isinstance(module, ModuleList)}
     outermost = [path for path in found if not any(path.startswith(f"{other}.") for other in found)]
     fitting = [path for path in outermost if len(found[path]) == depth]

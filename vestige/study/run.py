@@ -47,6 +47,10 @@ class Study:
         """Compute what is not there yet and write the tables; killing it loses only running cells."""
         plan = make_plan(self.spec, self.given, self.cache)
         local.run(plan.cells, jobs, plan.in_memory)
+        return self.write(plan)
+
+    def write(self, plan: Plan) -> "StudyRun":
+        """Write the tables of a plan whose cells are done."""
         return StudyRun(write_tables(self.folder, self.spec, plan, self._lock(plan)))
 
     def _lock(self, plan: Plan) -> dict[str, Any]:

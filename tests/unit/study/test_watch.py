@@ -1,0 +1,97 @@
+"""Probing while training: the tables of a study, and a training that is not disturbed."""
+
+import pytest
+import tiny
+import torch
+from transformers import Trainer, TrainingArguments
+
+from vestige.errors import SpecError
+from vestige.study.watch import START, Watch, WatchCallback
+
+ANALYSES = [
+    {"layer_probe": {"control": False, "l2": 1e-3}},
+    {"similarity": {"n": 60, "groups": 0, "measures": ["rsa"]}},
+]
+OPTIONS = {"analyses": ANALYSES, "limit": 12, "every": 2}
+
+
+def training(model, watch=None, steps=4):
+    """A plain loop of noisy steps; the loss of each."""
+    torch.manual_seed(3)
+    model.train()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    ids = torch.randint(5, 100, (6, 9), generator=torch.Generator().manual_seed(1))
+    losses = []
+    for step in range(steps + 1):
+        if watch is not None:
+            watch.step(model, step)
+        if step < steps:
+            loss = model(input_ids=ids, labels=torch.arange(6) % 2).loss
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses.append(float(loss.detach()))
+    return losses
+
+
+def classifier():
+    torch.manual_seed(0)
+    return tiny.model("bert", classes=2)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("watch")
+    watch = Watch(
+        tiny.tokenizer("bert"), "treebank", ["upos"], folder=folder / "run", cache=folder / "cache", **OPTIONS
+    )
+    return training(classifier(), watch), watch.finish()
+
+
+def test_every_step_asked_for_is_a_model_of_the_run(watched):
+    results = watched[1].results
+    steps = results.drop_duplicates("model").set_index("model")["step"].to_dict()
+    assert steps == {START: 0, "step 2": 2, "step 4": 4}
+    assert {"layer_probe", "similarity"} == set(results["analysis"])
+
+
+def test_steps_are_compared_with_the_start(watched):
+    assert set(watched[1].comparisons["model"]) == {"step 2", "step 4"}
+    assert set(watched[1].comparisons["reference"]) == {START}
+    rsa = watched[1].results[watched[1].results["metric"] == "rsa"].set_index(["model", "layer"])["value"]
+    assert rsa["step 4", 3] < rsa["step 2", 3] < 1
+
+
+def test_training_goes_on_as_if_nothing_had_happened(watched):
+    assert watched[0] == training(classifier())
+
+
+def test_modules_keep_their_modes(tmp_path):
+    model = classifier()
+    model.train()
+    model.bert.embeddings.eval()
+    watch = Watch(tiny.tokenizer("bert"), "treebank", ["upos"], folder=tmp_path, cache=tmp_path / "c", **OPTIONS)
+    watch.step(model, 0)
+    assert model.training
+    assert model.bert.encoder.training
+    assert not model.bert.embeddings.training
+
+
+def test_the_trainer_calls_back(tmp_path):
+    model, tokenizer = classifier(), tiny.tokenizer("bert")
+    examples = [{"input_ids": [2, 7 + i, 9, 3], "labels": i % 2} for i in range(8)]
+    callback = WatchCallback(tokenizer, "treebank", ["upos"], folder=tmp_path / "run", cache=tmp_path / "c", **OPTIONS)
+    settings = TrainingArguments(
+        str(tmp_path / "out"), max_steps=3, per_device_train_batch_size=4, report_to=[], use_cpu=True,
+        save_strategy="no", disable_tqdm=True, logging_strategy="no",
+    )  # fmt: skip
+    Trainer(model, settings, train_dataset=examples, callbacks=[callback]).train()
+    assert callback.run is not None
+    assert set(callback.run.results["model"]) == {START, "step 2", "step 3"}
+
+
+def test_mistakes():
+    with pytest.raises(SpecError, match="every 0 steps"):
+        Watch(tiny.tokenizer("bert"), "treebank", ["upos"], every=0)
+    with pytest.raises(SpecError, match="nothing was measured"):
+        Watch(tiny.tokenizer("bert"), "treebank", ["upos"]).finish()

@@ -1,0 +1,157 @@
+"""Probe a model while it is trained: by a callback of transformers' Trainer, or by a call in a loop of your own.
+
+Every so many steps the weights are read as they are, and the analyses run on them; at the end the
+tables are those of a study whose models are the steps, each compared with the start. Training goes
+on as if nothing had happened: modes of the modules, random numbers and threads are put back.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+
+from vestige.corpus.load import load_corpus
+from vestige.corpus.types import Corpus
+from vestige.errors import SpecError
+from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.load import find_tokenizer
+from vestige.study.cells import Cell
+from vestige.study.engines import local
+from vestige.study.making import Given
+from vestige.study.plan import Plan, make_plan
+from vestige.study.run import Study, StudyRun
+from vestige.study.spec import StudySpec, make_spec
+
+START = "start"
+
+
+class Watch:
+    """Measures a model when it is first shown (`start`) and every `every` steps; a copy of the start is kept.
+
+    `tasks` are labellings of the corpus; analyses of two models (similarity) compare with the start.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        corpus: str | Path | Corpus,
+        tasks: Sequence[str],
+        *,
+        every: int = 100,
+        analyses: Sequence[str | dict[str, Any]] = ("layer_probe", "similarity"),
+        limit: int | None = None,
+        folder: str | Path = "runs/watch",
+        cache: str | Path | None = None,
+    ) -> None:
+        if every < 1:
+            raise SpecError(f"a model cannot be measured every {every} steps", fix="give 1 or more")
+        self.tokenizer = find_tokenizer(tokenizer)
+        self.corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
+        self.every, self.limit, self.folder, self.cache = every, limit, Path(folder), cache
+        self.analyses = [_analysis(item, tasks) for item in analyses]
+        self.start: tuple[int, HuggingFaceEncoder] | None = None
+        self.plans: dict[int, Plan] = {}
+
+    def step(self, model: PreTrainedModel, step: int) -> None:
+        """Tell it that a step is done (0: before the first); every so often it measures."""
+        if step % self.every == 0:
+            self.measure(model, step)
+
+    def measure(self, model: PreTrainedModel, step: int) -> None:
+        """Measure the model as it is now."""
+        if step in self.plans:
+            return
+        with _undisturbed(model):
+            encoder = HuggingFaceEncoder(model.base_model, deepcopy(self.tokenizer), f"step {step}", None)
+            if self.start is None:
+                copy = HuggingFaceEncoder(deepcopy(model.base_model), deepcopy(self.tokenizer), START, None)
+                self.start = step, copy
+            first, start = self.start
+            given = {START: start} | ({f"step {step}": encoder} if step != first else {})
+            plan = make_plan(self._spec([step]), Given(given, {"corpus": self.corpus}), self.cache)
+            local.run(plan.cells, in_memory=plan.in_memory)
+        self.plans[step] = plan
+
+    def finish(self) -> StudyRun:
+        """Write the tables of all steps so far."""
+        if not self.plans:
+            raise SpecError("nothing was measured", fix="call step(model, 0) before training and step after every step")
+        spec = self._spec(sorted(self.plans))
+        plan = Plan(corpora=next(iter(self.plans.values())).corpora)
+        seen: dict[tuple[str, str], Cell] = {}
+        for found in self.plans.values():
+            seen |= {(cell.model, cell.key): cell for cell in found.cells}
+            plan.models |= found.models
+            plan.notes += [note for note in found.notes if note not in plan.notes]
+        plan.cells = list(seen.values())
+        return Study(spec, self.folder, given=Given(corpora={"corpus": self.corpus}), cache=self.cache).write(plan)
+
+    def _spec(self, steps: Sequence[int]) -> StudySpec:
+        assert self.start is not None
+        first = self.start[0]
+        models: dict[str, Any] = {START: {"load": "(given)", "step": first}}
+        later = [step for step in steps if step != first]
+        models |= {f"step {step}": {"load": "(given)", "reference": START, "step": step} for step in later}
+        return make_spec(
+            {
+                "study": "watch",
+                "models": models,
+                "corpora": {"corpus": {"files": {}}},
+                "analyses": self.analyses,
+                "limit": self.limit,
+            }
+        )
+
+
+class WatchCallback(TrainerCallback):
+    """`Trainer(..., callbacks=[WatchCallback(tokenizer, "treebank", ["upos"], every=200)])`; `.run` has the tables."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.watch = Watch(*arguments, **options)
+        self.run: StudyRun | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        """Measure the start (or, after a resume, where training goes on)."""
+        self._on_main(state, lambda: self.watch.measure(model, state.global_step))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        """Measure every so many steps."""
+        self._on_main(state, lambda: self.watch.step(model, state.global_step))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+        """Measure the end and write the tables."""
+
+        def finish() -> None:
+            self.watch.measure(model, state.global_step)
+            self.run = self.watch.finish()
+
+        self._on_main(state, finish)
+
+    @staticmethod
+    def _on_main(state: Any, act: Any) -> None:
+        if state.is_world_process_zero:
+            act()
+
+
+def _analysis(item: str | dict[str, Any], tasks: Sequence[str]) -> dict[str, Any]:
+    name, parameters = (item, {}) if isinstance(item, str) else next(iter(item.items()))
+    return {name: {"tasks": [f"corpus/{task}" for task in tasks], **parameters}}
+
+
+@contextmanager
+def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
+    """Put back what measuring touches."""
+    training = {module: module.training for module in model.modules()}
+    threads = torch.get_num_threads()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            for module, mode in training.items():
+                module.training = mode
+            torch.set_num_threads(threads)
