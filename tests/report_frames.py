@@ -1,8 +1,8 @@
 """Small synthetic tables of a run, for the tests of the report; no model is needed."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -22,6 +22,8 @@ class Frames:
     comparisons: pd.DataFrame
     cells: pd.DataFrame
     lock: dict[str, Any]
+    changes: pd.DataFrame | None = None
+    explorers: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def all(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, dict[str, Any]]:

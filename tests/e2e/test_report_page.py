@@ -1,4 +1,4 @@
-"""The report in a real browser: charts are drawn, nothing overflows, no script fails."""
+"""The report in a real browser: charts are drawn, neurons can be chosen, nothing overflows, no script fails."""
 
 import re
 import shutil
@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 import pytest
+from neuron_frames import neuron_frames
 from report_frames import CONVERGED, DURRANI, small_frames
 
 from vestige.report.html import write_report
@@ -26,9 +27,34 @@ FLAGS = [
     "--virtual-time-budget=20000",
 ]
 WIDTHS = (1280, 390)
+WORD = "</script>\"'&"
 
 FRAME = """<!doctype html><body style="margin:0"><iframe id="page" style="border:0;width:{width}px;height:900px"
 srcdoc="{page}"></iframe><script>
+function explore(seen, told) {{
+  const panel = seen.getElementById("explorer-panel");
+  const buttons = () => seen.querySelectorAll("#explorer-list button");
+  const heading = () => panel.querySelector("h3").textContent;
+  told.neurons = buttons().length;
+  told.opened = heading();
+  buttons()[1].click();
+  told.clicked = heading();
+  buttons()[1].focus();
+  buttons()[1].dispatchEvent(new seen.defaultView.KeyboardEvent("keydown", {{ key: "ArrowDown", bubbles: true }}));
+  told.keyed = heading();
+  told.pressed = seen.querySelectorAll("#explorer-list [aria-pressed=true]").length;
+  told.bars = panel.querySelectorAll(".bar").length;
+  told.bins = panel.querySelectorAll(".histogram rect").length;
+  told.scripts = panel.querySelectorAll("script").length;
+  told.words = [...panel.querySelectorAll(".words tbody th")].map((cell) => cell.textContent.length).join(" ");
+  told.heat = [...panel.querySelectorAll(".sentence span")].map((word) => word.className || "none").join(",");
+  panel.querySelector(".same").click();
+  told.same = heading();
+  const label = seen.getElementById("explorer-label");
+  label.selectedIndex = 1;
+  label.dispatchEvent(new seen.defaultView.Event("change"));
+  told.filtered = buttons().length;
+}}
 const timer = setInterval(() => {{
   const seen = document.getElementById("page").contentDocument;
   if (!seen || !seen.documentElement.dataset.rendered) return;
@@ -39,6 +65,7 @@ const timer = setInterval(() => {{
   told.marks = seen.querySelectorAll(".chart svg .role-mark path").length;
   told.empty = empty().filter((chart) => !chart.closest("details:not([open])")).length;
   told.folded = empty().length;
+  if (seen.getElementById("explorer-list")) explore(seen, told);
   seen.querySelectorAll("details").forEach((box) => {{ box.open = true; }});
   setTimeout(() => {{
     told.unfolded = empty().length;
@@ -50,11 +77,16 @@ const timer = setInterval(() => {{
 """Headless Chromium is never narrower than 500 px, so a phone is a frame of its width."""
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    frames = small_frames([("bank", "upos"), ("bank", "deprel")], parameters=(CONVERGED, DURRANI), label="</script>")
-    target = tmp_path_factory.mktemp("page") / "report.html"
-    write_report(target, *frames.all)
+@pytest.fixture(scope="module", params=["layers", "neurons"])
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "neurons":
+        frames = neuron_frames(label="</script>", word=WORD)
+    else:
+        frames = small_frames(
+            [("bank", "upos"), ("bank", "deprel")], parameters=(CONVERGED, DURRANI), label="</script>"
+        )
+    target = tmp_path_factory.mktemp("page") / f"{request.param}.html"
+    write_report(target, *frames.all, changes=frames.changes, explorers=frames.explorers)
     return target
 
 
@@ -82,7 +114,7 @@ def seen(request: pytest.FixtureRequest, report: Path) -> dict[str, str]:
     opening = re.search(r"<html[^>]*>", browse(frame, width, "--dump-dom"))
     assert opening, "the browser printed no page"
     found = dict(re.findall(r'data-(\w+)="([^"]*)"', opening[0]))
-    return {**found, "asked": str(width)}
+    return {**found, "asked": str(width), "kind": report.stem}
 
 
 def test_the_page_has_the_width_of_the_device(seen: dict[str, str]) -> None:
@@ -92,7 +124,7 @@ def test_the_page_has_the_width_of_the_device(seen: dict[str, str]) -> None:
 def test_every_chart_that_is_not_folded_is_drawn(seen: dict[str, str]) -> None:
     assert int(seen["rendered"]) >= 10
     assert seen["empty"] == "0"
-    assert int(seen["marks"]) > 100
+    assert int(seen["marks"]) > (40 if seen["kind"] == "neurons" else 100)
 
 
 def test_folded_charts_are_drawn_when_they_are_opened(seen: dict[str, str]) -> None:
@@ -107,6 +139,27 @@ def test_the_page_does_not_scroll_sideways(seen: dict[str, str]) -> None:
 
 def test_no_script_fails(seen: dict[str, str]) -> None:
     assert "errors" not in seen
+
+
+def test_neurons_are_chosen_by_mouse_and_keyboard(seen: dict[str, str]) -> None:
+    assert ("neurons" in seen) == (seen["kind"] == "neurons")
+    if seen["kind"] == "layers":
+        return
+    assert seen["neurons"] == "3"
+    assert seen["opened"] == "Neuron 100 embeddings, unit 0 of base"
+    assert seen["clicked"] == "Neuron 101 layer 1, unit 1 of base"
+    assert seen["keyed"] == "Neuron 102 layer 2, unit 2 of base"
+    assert seen["same"] == "Neuron 102 layer 2, unit 2 of tuned"
+    assert seen["pressed"] == "1"
+    assert seen["filtered"] == "2"
+
+
+def test_words_sentences_and_labels_of_a_neuron_are_text(seen: dict[str, str]) -> None:
+    if seen["kind"] == "layers":
+        return
+    assert (seen["bars"], seen["bins"], seen["scripts"]) == ("2", "4", "0")
+    assert seen["words"] == f"{len(WORD)} 3"
+    assert seen["heat"] == "none,above strong,below"
 
 
 def test_the_page_can_be_photographed_as_it_is(report: Path) -> None:

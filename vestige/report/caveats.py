@@ -7,12 +7,15 @@ import pandas as pd
 
 from vestige.comparison.differences import Settings
 from vestige.report.groups import Group
+from vestige.report.neuron_rows import ANALYSIS
 from vestige.report.wording import count, listing, threshold
 
 
-def caveats(groups: Sequence[Group], results: pd.DataFrame, lock: Mapping[str, Any]) -> list[str]:
-    """Limits of this study: runs, models, sample, losses of words."""
-    return [*_runs(groups), *_sources(lock), *_sample(lock), *_lost_words(groups, results)]
+def caveats(
+    groups: Sequence[Group], results: pd.DataFrame, lock: Mapping[str, Any], runs: Mapping[str, int]
+) -> list[str]:
+    """Limits of this study: `runs` of every tuned model, models, sample, losses of words."""
+    return [*_runs(runs), *_neurons(results), *_sources(lock), *_sample(lock), *_lost_words(groups, results)]
 
 
 def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
@@ -37,9 +40,9 @@ def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
     ]
 
 
-def _runs(groups: Sequence[Group]) -> list[str]:
-    single = list(dict.fromkeys(group.model for group in groups if group.runs == 1))
-    several = list(dict.fromkeys((group.model, group.runs) for group in groups if group.runs > 1))
+def _runs(runs: Mapping[str, int]) -> list[str]:
+    single = [model for model, number in runs.items() if number == 1]
+    several = [(model, number) for model, number in runs.items() if number > 1]
     lines = []
     if single:
         what = "this checkpoint" if len(single) == 1 else "these checkpoints"
@@ -47,8 +50,19 @@ def _runs(groups: Sequence[Group]) -> list[str]:
             f"One tuned run supports findings about {what} ({listing(single)}) only, "
             "not about fine-tuning on that task in general."
         )
-    lines += [f"{model}: {runs} fine-tuning runs, averaged; intervals cover the runs too." for model, runs in several]
-    return lines
+    return [
+        *lines,
+        *(f"{model}: {number} fine-tuning runs, averaged; intervals cover the runs too." for model, number in several),
+    ]
+
+
+def _neurons(results: pd.DataFrame) -> list[str]:
+    if "analysis" not in results or not (results["analysis"] == ANALYSIS).any():
+        return []
+    return [
+        "How few neurons are enough, and in which layers they are, has no interval: with other sentences other "
+        "neurons may be chosen, for many of them tell much the same."
+    ]
 
 
 def _sources(lock: Mapping[str, Any]) -> list[str]:

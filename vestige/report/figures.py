@@ -1,27 +1,18 @@
-"""The charts as Vega-Lite specifications: plain dictionaries, drawn by the page.
-
-Colours are safe for colour-blind readers: base grey-blue, tuned orange; verdicts magenta / green
-with a shape of their own, so that no meaning hangs on hue alone.
-"""
+"""The charts of layers and labels as Vega-Lite specifications: plain dictionaries, drawn by the page."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
+from vestige.report.chart_parts import BASE, FURTHER, QUIET, TUNED, Spec, finish, legend, tip
 from vestige.report.wording import points
 
-BASE, TUNED, QUIET = "#4f7296", "#dd7a1e", "#8b939c"
-FURTHER = ("#4f7296", "#dd7a1e", "#2a9d8f", "#a05195", "#7a7a2a", "#c2507a")
-"""Where several models share a chart."""
 VERDICT_COLOURS = {"lower": "#c2307f", "higher": "#1f8a55", "unchanged": "#7f8994", "undecided": "#b58a1b"}
 VERDICT_SHAPES = {"lower": "triangle-down", "higher": "triangle-up", "unchanged": "circle", "undecided": "diamond"}
 DASHES = {"model": [1, 0], "random twin": [5, 3], "word-type majority": [2, 3], "majority label": [1, 4]}
 _VISIBLE = 0.3
 """A reference line is drawn only where the curves still fill this share of the axis."""
-
-Spec = dict[str, Any]
 
 
 def curve_chart(
@@ -37,9 +28,9 @@ def curve_chart(
     colours = [*(FURTHER[i % len(FURTHER)] for i in range(len(models))), *[QUIET] * len(shown)]
     dashes = [*[DASHES["model"]] * len(models), *(DASHES.get(name, DASHES["random twin"]) for name in shown)]
     order = [*models, *shown]
-    legend = _legend(5, symbolType="stroke", symbolSize=180, symbolOpacity=1)
-    colour = alt.Color("series:N", scale=alt.Scale(domain=order, range=colours), legend=legend)
-    dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=order, range=dashes), legend=legend)
+    above = legend(5, symbolType="stroke", symbolSize=180, symbolOpacity=1)
+    colour = alt.Color("series:N", scale=alt.Scale(domain=order, range=colours), legend=above)
+    dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=order, range=dashes), legend=above)
     frame = _in_points(pd.concat([curves, *(f.assign(series=name) for name, f in shown.items())], ignore_index=True))
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True, padding=8))
     everything = alt.Chart(frame).encode(x=_layer_axis(frame), color=colour)
@@ -48,11 +39,11 @@ def curve_chart(
     parts = [everything.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash)]
     if own["low"].notna().any():
         parts.insert(0, of_models.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title=title), y2="high:Q"))
-    tip = [_tip("series:N", "model"), _tip("layer:Q", "layer", "d"), _tip("value:Q", title, ".1f")]
+    told = [tip("series:N", "model"), tip("layer:Q", "layer", "d"), tip("value:Q", title, ".1f")]
     if own["low"].notna().any():
-        tip += [_tip("low:Q", "from", ".1f"), _tip("high:Q", "to", ".1f")]
-    parts.append(of_models.mark_point(filled=True, size=42, opacity=1).encode(y=y, tooltip=tip))
-    return _finish(alt.layer(*parts), 270, description), hidden
+        told += [tip("low:Q", "from", ".1f"), tip("high:Q", "to", ".1f")]
+    parts.append(of_models.mark_point(filled=True, size=42, opacity=1).encode(y=y, tooltip=told))
+    return finish(alt.layer(*parts), 270, description), hidden
 
 
 def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
@@ -60,9 +51,9 @@ def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
     frame = rows[["layer", "difference", "low", "high", "q", "verdict"]].copy()
     frame[["difference", "low", "high"]] *= 100
     names = list(VERDICT_COLOURS)
-    legend = _legend(4)
-    colour = alt.Color("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_COLOURS.values())), legend=legend)
-    shape = alt.Shape("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_SHAPES.values())), legend=legend)
+    above = legend(4)
+    colour = alt.Color("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_COLOURS.values())), legend=above)
+    shape = alt.Shape("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_SHAPES.values())), legend=above)
     band = alt.Chart(pd.DataFrame({"from": [-100 * margin], "to": [100 * margin]})).mark_rect(color=QUIET, opacity=0.18)
     zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(color=QUIET, strokeWidth=1)
     base = alt.Chart(frame).encode(x=_layer_axis(frame), color=colour)
@@ -70,14 +61,14 @@ def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
     lowest, highest = min(frame["low"].min(), -100 * margin), max(frame["high"].max(), 100 * margin)
     room = 0.06 * (highest - lowest)
     scale = alt.Scale(domain=[lowest - room, highest + room], nice=False)
-    tip = [_tip("layer:Q", "layer", "d"), _tip("verdict:N", "verdict"), _tip("difference:Q", "change", "+.2f")]
-    tip += [_tip("low:Q", "from", "+.2f"), _tip("high:Q", "to", "+.2f"), _tip("q:Q", "q", ".4f")]
+    told = [tip("layer:Q", "layer", "d"), tip("verdict:N", "verdict"), tip("difference:Q", "change", "+.2f")]
+    told += [tip("low:Q", "from", "+.2f"), tip("high:Q", "to", "+.2f"), tip("q:Q", "q", ".4f")]
     whiskers = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", title=title, scale=scale), y2="high:Q")
     marks = base.mark_point(filled=True, size=120, opacity=1).encode(
-        y=alt.Y("difference:Q", title=title), shape=shape, tooltip=tip
+        y=alt.Y("difference:Q", title=title), shape=shape, tooltip=told
     )
     shading = band.encode(y=alt.Y("from:Q", title=title), y2="to:Q")
-    return _finish(alt.layer(shading, zero.encode(y="zero:Q"), whiskers, marks), 270, description)
+    return finish(alt.layer(shading, zero.encode(y="zero:Q"), whiskers, marks), 270, description)
 
 
 def heat_map(rows: pd.DataFrame, description: str) -> Spec:
@@ -96,9 +87,9 @@ def heat_map(rows: pd.DataFrame, description: str) -> Spec:
         legend=alt.Legend(title="points", orient="right", gradientLength=90),
     )
     base = alt.Chart(frame).encode(x=x, y=y)
-    tip = [_tip("row:N", "what"), _tip("layer:O", "layer"), _tip("difference:Q", "change", "+.2f")]
+    told = [tip("row:N", "what"), tip("layer:O", "layer"), tip("difference:Q", "change", "+.2f")]
     cells = base.mark_rect(stroke="white", strokeWidth=2).encode(
-        color=colour, tooltip=[*tip, _tip("verdict:N", "verdict")]
+        color=colour, tooltip=[*told, tip("verdict:N", "verdict")]
     )
     dark = f"abs(datum.difference) > {0.62 * reach}"
     text = base.encode(
@@ -107,7 +98,7 @@ def heat_map(rows: pd.DataFrame, description: str) -> Spec:
     )
     found = text.transform_filter("datum.found").mark_text(fontSize=12, fontWeight="bold")
     other = text.transform_filter("!datum.found").mark_text(fontSize=11, opacity=0.75)
-    return _finish(alt.layer(cells, found, other), {"step": 34}, description)
+    return finish(alt.layer(cells, found, other), {"step": 34}, description)
 
 
 def label_chart(table: pd.DataFrame, names: Sequence[str], description: str) -> Spec:
@@ -121,15 +112,15 @@ def label_chart(table: pd.DataFrame, names: Sequence[str], description: str) -> 
     colour = alt.Color(
         "series:N",
         scale=alt.Scale(domain=list(names), range=[BASE, TUNED]),
-        legend=_legend(2),
+        legend=legend(2),
     )
     x = alt.X("f1:Q", title="F1 (%)", scale=alt.Scale(zero=False, nice=False, padding=12))
     way = alt.Chart(frame).mark_rule(strokeWidth=3, opacity=0.45, color=QUIET)
     way = way.encode(y=y, x=alt.X("base:Q", title="F1 (%)"), x2="tuned:Q")
-    tip = [_tip("label:N", "label (n)"), _tip("series:N", "model"), _tip("f1:Q", "F1", ".1f")]
-    tip.append(_tip("difference:Q", "change", "+.1f"))
-    dots = alt.Chart(long).mark_point(filled=True, size=80, opacity=1).encode(y=y, x=x, color=colour, tooltip=tip)
-    return _finish(alt.layer(way, dots), {"step": 24}, description)
+    told = [tip("label:N", "label (n)"), tip("series:N", "model"), tip("f1:Q", "F1", ".1f")]
+    told.append(tip("difference:Q", "change", "+.1f"))
+    dots = alt.Chart(long).mark_point(filled=True, size=80, opacity=1).encode(y=y, x=x, color=colour, tooltip=told)
+    return finish(alt.layer(way, dots), {"step": 24}, description)
 
 
 def training_chart(curve: pd.DataFrame, title: str, description: str) -> Spec:
@@ -141,11 +132,11 @@ def training_chart(curve: pd.DataFrame, title: str, description: str) -> Spec:
         axis=alt.Axis(values=sorted(set(curve["epoch"])), format="d", grid=False, labelOverlap=True),
     )
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True))
-    tip = [_tip("run:N", "run"), _tip("epoch:Q", "epoch", "d"), _tip("value:Q", title, ".3f")]
-    base = alt.Chart(curve).encode(x=x, y=y, detail="run:N", tooltip=tip)
+    told = [tip("run:N", "run"), tip("epoch:Q", "epoch", "d"), tip("value:Q", title, ".3f")]
+    base = alt.Chart(curve).encode(x=x, y=y, detail="run:N", tooltip=told)
     dots = base.mark_point(filled=True, size=50, opacity=1, color=TUNED)
     line = base.mark_line(strokeWidth=2, color=TUNED, opacity=1 if len(runs) == 1 else 0.6)
-    return _finish(alt.layer(line, dots), 200, description)
+    return finish(alt.layer(line, dots), 200, description)
 
 
 def _fitting(curves: pd.DataFrame, references: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[str]]:
@@ -177,22 +168,3 @@ def _layer_axis(frame: pd.DataFrame) -> alt.X:
         scale=alt.Scale(domain=[0, last], nice=False, padding=14),
         axis=alt.Axis(values=list(range(last + 1)), format="d", grid=False, labelOverlap=True),
     )
-
-
-def _legend(columns: int, **look: Any) -> alt.Legend:
-    """A legend above the chart that breaks its line where the chart is narrow."""
-    narrow = alt.ExprRef(f"width < 400 ? 2 : {columns}")
-    return alt.Legend(orient="top", title=None, columns=narrow, labelLimit=140, columnPadding=14, **look)
-
-
-def _tip(field: str, title: str, form: str | None = None) -> alt.Tooltip:
-    return alt.Tooltip(field, title=title, format=form) if form else alt.Tooltip(field, title=title)
-
-
-def _finish(chart: alt.LayerChart, height: int | dict[str, int], description: str) -> Spec:
-    """A plain dictionary that fills the width of its place; no address of a schema in it."""
-    chart = chart.properties(width="container", height=height, description=description)
-    spec = chart.to_dict(validate=True)
-    for name in ("$schema", "config"):
-        spec.pop(name, None)
-    return {**spec, "autosize": {"type": "fit-x", "contains": "padding"}}

@@ -43,10 +43,11 @@ class Group:
 
 
 def split_groups(comparisons: pd.DataFrame, settings: Mapping[str, Setting]) -> list[Group]:
-    """All groups: tasks and models as in the table, preferred settings first."""
+    """All groups of layer probes: tasks and models as in the table, preferred settings first."""
     if comparisons.empty:
         return []
     wanted = comparisons[comparisons["metric"].isin(["accuracy", "control_accuracy", "selectivity"])]
+    wanted = wanted[wanted["layer"].notna()].astype({"layer": int})
     groups = [
         Group(model, str(rows["reference"].iloc[0]), corpus, task, settings.get(params, unknown_setting(params)), rows)
         for (corpus, task, model, params), rows in wanted.groupby(KEY, sort=False)

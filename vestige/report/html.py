@@ -16,36 +16,51 @@ from vestige.cache import write_file
 from vestige.report import provenance, sections
 from vestige.report.caveats import caveats, glossary
 from vestige.report.charts import Charts, safe_json
+from vestige.report.explorer import explorer_views
 from vestige.report.findings import overview
+from vestige.report.neurons import neuron_sections
 from vestige.report.reading import Reading
 
 
 def write_report(
-    target: Path, results: pd.DataFrame, comparisons: pd.DataFrame, cells: pd.DataFrame, lock: Mapping[str, Any]
+    target: Path,
+    results: pd.DataFrame,
+    comparisons: pd.DataFrame,
+    cells: pd.DataFrame,
+    lock: Mapping[str, Any],
+    *,
+    changes: pd.DataFrame | None = None,
+    explorers: Mapping[str, pd.DataFrame] | None = None,
 ) -> None:
-    """Write the report of a run; `comparisons` may be empty."""
-    page = render(Reading(results, comparisons, cells, lock))
+    """Write the report of a run; `comparisons` may be empty.
+
+    `changes` is the table of selections of neurons that fine-tuning changed; `explorers` has, by
+    cell, what its best neurons answer to.
+    """
+    known = pd.DataFrame() if changes is None else changes
+    page = render(Reading(results, comparisons, cells, lock, known, explorers or {}))
     write_file(Path(target), page.encode())
 
 
 def render(reading: Reading) -> str:
     """The whole page."""
     charts = Charts()
-    shown = _numbers(reading, charts) | _origins(reading, charts)
+    shown = _numbers(reading, charts) | _neurons(reading, charts) | _origins(reading, charts)
     template = _environment().get_template("page.html.j2")
     return template.render(**shown, specs=Markup(safe_json(charts.specs)), bundle=Markup(_bundle()))
 
 
 def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
-    runs = max((group.runs for group in reading.groups), default=1)
+    runs = max(reading.tuned_runs.values(), default=1)
     return {
         "title": reading.title,
         "about": reading.lock.get("spec", {}).get("about", ""),
         "statement": reading.statement,
         "overview": overview(reading.groups) if reading.groups else "",
-        "findings": reading.headlines,
-        "caveats": caveats(reading.groups, reading.results, reading.lock),
-        "glossary": glossary(reading.judging, runs) if reading.groups else [],
+        "findings": [*reading.headlines, *reading.neuron_headlines],
+        "compared": bool(reading.groups),
+        "caveats": caveats(reading.groups, reading.results, reading.lock, reading.tuned_runs),
+        "glossary": glossary(reading.judging, runs) if reading.tuned_runs else [],
         "margin": reading.judging.margin,
         "confidence": reading.judging.confidence,
         "tasks": sections.task_sections(reading, charts),
@@ -55,6 +70,11 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
         "labels": sections.label_sections(reading, charts),
         "tables": sections.comparison_tables(reading),
     }
+
+
+def _neurons(reading: Reading, charts: Charts) -> dict[str, Any]:
+    views = explorer_views(reading)
+    return {"neurons": neuron_sections(reading, charts), "explorer": Markup(safe_json(views)) if views else ""}
 
 
 def _origins(reading: Reading, charts: Charts) -> dict[str, Any]:

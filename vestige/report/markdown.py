@@ -10,8 +10,11 @@ import pandas as pd
 
 from vestige.cache import write_file
 from vestige.report.caveats import caveats
+from vestige.report.charts import Charts
 from vestige.report.findings import overview
 from vestige.report.measures import baselines, layer_means, of_task
+from vestige.report.neuron_rows import NeuronGroup
+from vestige.report.neurons import neuron_blocks
 from vestige.report.reading import Reading
 from vestige.report.tables import Table, by_layer, layer_cell, layer_table
 from vestige.report.wording import chance, percent, points, span
@@ -27,9 +30,11 @@ def write_markdown(
     lock: Mapping[str, Any],
     title: str = "",
     intro: str = "",
+    *,
+    changes: pd.DataFrame | None = None,
 ) -> None:
     """Write the README of a run; `title` and `intro` (markdown) go in front of what the tables say."""
-    reading = Reading(results, comparisons, cells, lock)
+    reading = Reading(results, comparisons, cells, lock, pd.DataFrame() if changes is None else changes)
     write_file(Path(target), render(reading, title, intro).encode())
 
 
@@ -43,6 +48,7 @@ def render(reading: Reading, title: str = "", intro: str = "") -> str:
         *_findings(reading),
         *_limits(reading),
         *(part for corpus, task in reading.tasks for part in _task(reading, corpus, task)),
+        *(part for group in reading.neuron_groups for part in _neurons(reading, group)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -53,19 +59,20 @@ def plain(text: str) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    """A pipe table: the first column to the left, numbers to the right."""
+    """A pipe table: words to the left, numbers to the right."""
     rows = [[plain(cell) for cell in line] for line in (table.head, *table.rows)]
-    rows.insert(1, [":--", *["--:"] * (len(table.head) - 1)])
+    rows.insert(1, [*[":--"] * table.words, *["--:"] * (len(table.head) - table.words)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _findings(reading: Reading) -> list[str]:
-    if not reading.groups:
+    found = [*reading.headlines, *reading.neuron_headlines]
+    if not found:
         return []
-    parts = ["## Findings", plain(overview(reading.groups))]
+    parts = ["## Findings", plain(overview(reading.groups)) if reading.groups else ""]
     lead = ""
     bullets: list[str] = []
-    for finding in reading.headlines:
+    for finding in found:
         if finding.lead != lead:
             parts.append("\n".join(bullets))
             bullets, lead = [], finding.lead
@@ -75,7 +82,7 @@ def _findings(reading: Reading) -> list[str]:
 
 
 def _limits(reading: Reading) -> list[str]:
-    lines = caveats(reading.groups, reading.results, reading.lock)
+    lines = caveats(reading.groups, reading.results, reading.lock, reading.tuned_runs)
     return ["## What this does not say", "\n".join(f"- {plain(line)}" for line in lines)] if lines else []
 
 
@@ -97,9 +104,20 @@ def _task(reading: Reading, corpus: str, task: str) -> list[str]:
     return parts
 
 
+def _neurons(reading: Reading, group: NeuronGroup) -> list[str]:
+    """The tables of the neurons of one task; what needs a chart is left to the page."""
+    parts = [f"## Neurons: {plain(reading.neuron_title(group))} ({plain(f'{group.corpus}/{group.task}')})"]
+    parts += [f"- {plain(finding.text)}" for finding in reading.further_neuron_findings(group)]
+    for block in neuron_blocks(group, "", Charts()):
+        if block.tables:
+            parts += [f"### {plain(block.heading)}", plain(block.lede)]
+            parts += [part for table in block.tables for part in (plain(table.caption), markdown_table(table))]
+    return parts
+
+
 def _by_model(reading: Reading, metric: str, corpus: str, task: str) -> str:
     """Layers as rows, a column for every model and setting; empty where the metric is missing."""
-    means = layer_means(reading.results, metric)
+    means = layer_means(reading.probes, metric)
     settings = reading.settings_of(corpus, task)
     columns = {}
     for setting in settings:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from vestige.report import figures
 from vestige.report.charts import Charts
+from vestige.report.neuron_rows import ANALYSIS
 from vestige.report.settings import Setting
 from vestige.report.tables import Table, facts
 from vestige.report.wording import count, percent
@@ -104,8 +105,22 @@ def decisions(setting: Setting) -> list[str]:
         lines.append(f"pooling {own['pooling']}: {_POOLING[own['pooling']]}")
     if setting.probe == "mlp":
         lines.append(f"probe mlp: one hidden layer of {own.get('hidden')} units")
+    if setting.analysis == ANALYSIS:
+        lines += _neuron_decisions(own)
     if own.get("split"):
         lines.append(f"scored on the split {own['split']}")
+    return lines
+
+
+def _neuron_decisions(own: Mapping[str, Any]) -> list[str]:
+    """How neurons were ranked and sets of them made."""
+    given = [f"{name} {own[name]:g}" for name in ("l1", "l2") if own.get(name) is not None]
+    sought = [name for name in ("l1", "l2") if own.get(name) is None]
+    tried = ", ".join(f"{value:g}" for value in own.get("grid", ()))
+    lines = [f"penalties: {', '.join(given)}"] if given else []
+    lines += [f"{' and '.join(sought)} searched on dev among {tried}"] if sought and tried else []
+    if own.get("step"):
+        lines.append(f"minimal sets grow in steps of {100 * own['step']:g} % of all neurons")
     return lines
 
 

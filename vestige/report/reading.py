@@ -1,7 +1,7 @@
-"""A run as the report reads it: the four tables, with settings, groups and names worked out once."""
+"""A run as the report reads it: its tables, with settings, groups and names worked out once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -9,11 +9,16 @@ import pandas as pd
 
 from vestige.comparison.differences import Settings
 from vestige.report.contrasts import contrast_findings
-from vestige.report.findings import Finding, group_findings, headlines
+from vestige.report.findings import MOST, Finding, group_findings, headlines
 from vestige.report.groups import Group, Titles, primary, split_groups
 from vestige.report.measures import layer_means, twins
+from vestige.report.neuron_findings import neuron_findings
+from vestige.report.neuron_rows import ANALYSIS, FURTHER_ANALYSES, NeuronGroup, split_neurons
 from vestige.report.settings import Setting, read_settings, unknown_setting
 from vestige.report.wording import count, listing
+
+MOST_BESIDE = 4
+"""So many findings on neurons open a page that has findings on layers too."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,10 @@ class Reading:
     comparisons: pd.DataFrame
     cells: pd.DataFrame
     lock: Mapping[str, Any]
+    changes: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """What fine-tuning did to selections of neurons."""
+    explorers: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """By cell, what its best neurons answer to."""
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
@@ -45,12 +54,56 @@ class Reading:
     @cached_property
     def titles(self) -> Titles:
         models = len({group.model for group in self.groups})
-        return Titles(len({corpus for corpus, _ in self.tasks}), models)
+        corpora = {corpus for corpus, _ in self.tasks} | {group.corpus for group in self.neuron_groups}
+        return Titles(len(corpora), models)
+
+    @cached_property
+    def probes(self) -> pd.DataFrame:
+        """The rows of the layer probes: those of single neurons have no layer to stand at."""
+        return self.results[self.results["analysis"] != ANALYSIS] if "analysis" in self.results else self.results
 
     @cached_property
     def accuracy(self) -> pd.DataFrame:
         """Mean accuracy by corpus, task, params, model and layer."""
-        return layer_means(self.results, "accuracy")
+        return layer_means(self.probes, "accuracy")
+
+    @cached_property
+    def neuron_groups(self) -> list[NeuronGroup]:
+        return split_neurons(self.results, self.comparisons, self.changes, self.settings, tuple(twins(self.lock)))
+
+    @cached_property
+    def tuned_runs(self) -> dict[str, int]:
+        """Runs of fine-tuning of every model that is compared with another."""
+        found = {group.model: group.runs for group in self.groups}
+        for group in self.neuron_groups:
+            for model, runs in group.runs.items():
+                found.setdefault(model, runs)
+        return found
+
+    @cached_property
+    def neuron_headlines(self) -> list[Finding]:
+        """The findings on neurons that open the page, beside those on layers."""
+        made = [finding for group in self.neuron_groups for finding in self.findings_of(group)]
+        places = MOST_BESIDE if self.groups else MOST
+        kept = {id(finding) for finding in sorted(made, key=lambda finding: finding.rank)[:places]}
+        return [finding for finding in made if id(finding) in kept]
+
+    def findings_of(self, group: NeuronGroup) -> list[Finding]:
+        """All that is found of the neurons of a task."""
+        return neuron_findings(group, f"Neurons: {self.neuron_title(group)}", self.judging)
+
+    def further_neuron_findings(self, group: NeuronGroup) -> list[Finding]:
+        """What is found of neurons and does not open the page."""
+        shown = set(map(str, self.neuron_headlines))
+        return [finding for finding in self.findings_of(group) if str(finding) not in shown]
+
+    def neuron_title(self, group: NeuronGroup) -> str:
+        """The task, and the setting where there are several."""
+        title = self.titles.task(group.corpus, group.task)
+        if group.setting.analysis in FURTHER_ANALYSES:
+            return f"{title}: {FURTHER_ANALYSES[group.setting.analysis]}"
+        alike = {other.setting.params for other in self.neuron_groups if other.setting.analysis == ANALYSIS}
+        return f"{title} ({group.setting.name})" if len(alike) > 1 else title
 
     @cached_property
     def tasks(self) -> list[tuple[str, str]]:
@@ -82,9 +135,10 @@ class Reading:
     def statement(self) -> str:
         """What was compared, in a line."""
         against: dict[str, list[str]] = {}
-        for group in self.primary:
-            names = against.setdefault(group.reference, [])
-            names += [group.model] if group.model not in names else []
+        pairs = [(group.reference, group.model) for group in self.primary]
+        for reference, model in [*pairs, *(pair for group in self.neuron_groups for pair in group.pairs)]:
+            names = against.setdefault(reference, [])
+            names += [model] if model not in names else []
         if against:
             subject = listing(
                 [
@@ -93,15 +147,20 @@ class Reading:
                 ]
             )
         else:
-            plain = [name for name in dict.fromkeys(self.accuracy["model"]) if name not in twins(self.lock)]
+            names = [*self.accuracy["model"], *(name for group in self.neuron_groups for name in group.models)]
+            plain = [name for name in dict.fromkeys(names) if name not in twins(self.lock)]
             subject = listing([self._named(name) for name in plain])
-        corpora = dict.fromkeys(corpus for corpus, _ in self.tasks)
-        on = listing([f"{listing([t for c, t in self.tasks if c == corpus])} of {corpus}" for corpus in corpora])
-        scored = ""
-        if self.primary and self._alike:
-            rows = self.primary[0].rows
-            scored = f", on {count(rows['words'].max())} words in {count(rows['sentences'].max())} sentences"
-        return f"{subject}, probed layer by layer for {on}{scored}."
+        probed = [f"probed layer by layer for {_on(self.tasks)}{self._scored}"] if self.tasks else []
+        of_neurons = dict.fromkeys((group.corpus, group.task) for group in self.neuron_groups)
+        probed += [f"probed neuron by neuron for {_on(list(of_neurons))}"] if of_neurons else []
+        return f"{subject}, {'; '.join(probed)}."
+
+    @property
+    def _scored(self) -> str:
+        if not self.primary or not self._alike:
+            return ""
+        rows = self.primary[0].rows
+        return f", on {count(rows['words'].max())} words in {count(rows['sentences'].max())} sentences"
 
     @property
     def _alike(self) -> bool:
@@ -113,3 +172,9 @@ class Reading:
         copy = (self.lock.get("models", {}).get(name) or [{}])[0]
         origin = f"fine-tuned on {copy['tuned_on']}" if copy.get("tuned_on") else copy.get("source")
         return f"{name} ({origin})" if origin and origin not in (name, "(given)") else name
+
+
+def _on(tasks: list[tuple[str, str]]) -> str:
+    """'upos and deprel of treebank'."""
+    corpora = dict.fromkeys(corpus for corpus, _ in tasks)
+    return listing([f"{listing([t for c, t in tasks if c == corpus])} of {corpus}" for corpus in corpora])

@@ -56,7 +56,7 @@ def control_sections(reading: Reading, charts: Charts) -> list[dict[str, Any]]:
         title = reading.titles.task(corpus, task)
         drawn = []
         for metric in ("control_accuracy", "selectivity"):
-            frame = of_task(layer_means(reading.results, metric), corpus, task, setting.params)
+            frame = of_task(layer_means(reading.probes, metric), corpus, task, setting.params)
             frame = frame[frame["model"].isin(models)].rename(columns={"model": "series"}).assign(low=None, high=None)
             if len(frame):
                 drawn.append(charts.add(_control_chart(frame, metric, title)))
@@ -108,7 +108,7 @@ def control_table(
     random = [twin] if twin else list(twins(reading.lock))
     columns = {}
     for metric, name in METRIC_NAMES.items():
-        frame = of_task(layer_means(reading.results, metric), corpus, task, setting.params)
+        frame = of_task(layer_means(reading.probes, metric), corpus, task, setting.params)
         for model in [*models, *(random if metric == "accuracy" else [])]:
             rows = frame[frame["model"] == model]
             if len(rows):

@@ -47,9 +47,12 @@ def read_settings(cells: pd.DataFrame) -> dict[str, Setting]:
         return {}
     rows = cells.drop_duplicates("params")
     found = {row.params: (row.analysis, json.loads(row.parameters)) for row in rows.itertuples()}
-    varying = _varying([parameters for _, parameters in found.values()])
+    varying = {
+        analysis: _varying([parameters for other, parameters in found.values() if other == analysis])
+        for analysis, _ in found.values()
+    }
     settings = [
-        Setting(params, analysis, _name(analysis, parameters, varying), parameters)
+        Setting(params, analysis, _name(analysis, parameters, varying[analysis]), parameters)
         for params, (analysis, parameters) in found.items()
     ]
     return {setting.params: setting for setting in sorted(settings, key=lambda s: s.preference)}

@@ -20,6 +20,8 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     marks: Sequence[str] = field(default_factory=tuple)
+    words: int = 1
+    """So many columns from the left are words, not numbers."""
 
 
 def layer_cell(number: int) -> str:

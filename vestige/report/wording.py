@@ -24,20 +24,35 @@ _TASKS = {
 VERDICTS = ("lower", "higher", "unchanged", "undecided")
 
 
+def number(value: float, decimals: int) -> str:
+    """A number with a true minus and no negative zero; missing values as a dash."""
+    if value is None or math.isnan(value):
+        return DASH
+    text = f"{value:.{decimals}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", MINUS)
+
+
+def signed(value: float, decimals: int) -> str:
+    """A number that carries its sign where it is not zero: '+0.30'."""
+    text = number(value, decimals)
+    return f"+{text}" if value > 0 and float(text) != 0 else text
+
+
 def percent(share: float, decimals: int = 1) -> str:
     """A share as a number of percent: 0.8264 -> '82.6'; missing values as a dash."""
-    return _number(100 * share, decimals)
+    return number(100 * share, decimals)
 
 
 def points(difference: float, decimals: int = 1) -> str:
     """A difference of shares as signed percent points: -0.0312 -> '\u22123.1'."""
-    text = _number(100 * difference, decimals)
-    return f"+{text}" if 100 * difference > 0 and float(f"{100 * difference:.{decimals}f}") != 0 else text
+    return signed(100 * difference, decimals)
 
 
 def size(difference: float, decimals: int = 1) -> str:
     """How large a difference is, without its sign: -0.0312 -> '3.1 points'."""
-    text = _number(100 * abs(difference), decimals)
+    text = number(100 * abs(difference), decimals)
     return f"{text} point" if text == "1" else f"{text} points"
 
 
@@ -120,12 +135,3 @@ def _runs(numbers: Sequence[int]) -> list[str]:
         for run in found
         for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(number) for number in run])
     ]
-
-
-def _number(value: float, decimals: int) -> str:
-    if value is None or math.isnan(value):
-        return DASH
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", MINUS)

@@ -110,7 +110,15 @@ class StudyRun:
 
         target = Path(path) if path is not None else self.tables.folder / "README.md"
         tables = self.tables
-        write_markdown(target, tables.results, tables.comparisons, tables.cells, tables.lock, title)
+        write_markdown(
+            target,
+            tables.results,
+            tables.comparisons,
+            tables.cells,
+            tables.lock,
+            title,
+            changes=tables.neuron_changes,
+        )
         return target
 
     def show(self) -> Path:

@@ -18,7 +18,7 @@ def ranking(first, minimal):
     ).assign(**{"minimal within 2": np.arange(len(order)) < minimal})
 
 
-LOW, HIGH = ranking(range(0, 8), 8), ranking(range(60, 68), 8)
+LOW, HIGH = ranking(range(8), 8), ranking(range(60, 68), 8)
 
 
 def value(table, statistic, selection="minimal within 2", **where):

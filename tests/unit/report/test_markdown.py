@@ -1,13 +1,14 @@
 from pathlib import Path
 
 import pandas as pd
+from neuron_frames import neuron_frames
 from report_frames import CONVERGED, DURRANI, Frames, lock_of, results_frame, small_frames
 
 from vestige.report.markdown import plain, write_markdown
 
 
 def written(frames: Frames, folder: Path, **options: str) -> str:
-    write_markdown(folder / "README.md", *frames.all, **options)
+    write_markdown(folder / "README.md", *frames.all, **options, changes=frames.changes)
     return (folder / "README.md").read_text().replace("\u00a0", " ")
 
 
@@ -41,3 +42,14 @@ def test_a_study_that_compares_nothing_has_plain_tables(tmp_path: Path) -> None:
 
 def test_names_are_not_markup() -> None:
     assert plain("a|b <i> _c_") == r"a\|b &lt;i&gt; \_c\_"
+
+
+def test_a_study_of_neurons_has_its_findings_and_tables(tmp_path: Path) -> None:
+    text = written(neuron_frames(), tmp_path)
+    assert "**Neurons: Part of speech**" in text
+    assert "- 100 (5.0 %) of the" in text
+    assert "## Neurons: Part of speech (bank/upos)" in text
+    assert "| base | minimal set within 0.5 points | 100 | 5.0 | 92.5 | 50.0 | 42.5 |" in text
+    assert "| bottom 5 %, retrained | 82.0 | 77.0 | \u22125.00 |" in text
+    assert "| model | set | neurons |" in text
+    assert "| :-- | :-- | --: |" in text

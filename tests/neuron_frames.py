@@ -1,0 +1,203 @@
+"""Small synthetic tables of a neuron analysis, for the tests of the report; no model is needed."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from report_frames import Frames, comparison, lock_of
+
+PARAMETERS = {"pooling": "last", "split": "test", "l1": None, "l2": None, "grid": [0.0, 0.001], "step": 0.01}
+LAYERS = 4
+_SPREAD = {"base": (10, 20, 40, 30), "tuned": (10, 50, 30, 10)}
+
+
+def neuron_rows(model: str, run: int | None = None, label: str = "NOUN", **identity: Any) -> list[dict[str, Any]]:
+    """What the analysis says of one model; another run finds ten neurons more in layer 1."""
+    rows: list[dict[str, Any]] = []
+    more = 10 * (run or 0)
+
+    def add(metric: str, value: float, **where: Any) -> None:
+        rows.append({"metric": metric, "value": value, **where})
+
+    for l1 in (0.0, 0.001):
+        for l2 in (0.0, 0.001):
+            for name, value in (("score", 0.3 + 100 * l1), ("accuracy", 0.9), ("top", 0.8), ("bottom", 0.2)):
+                add(f"search_{name}", value, axis="l1", x=l1, subset=f"l2={l2:g}")
+    for metric, value in (("l1", 0.001), ("l2", 0.0), ("neurons", 2000)):
+        add(metric, value)
+    kept = {"all": 0.93, "top 20% kept": 0.9, "random 20% kept": 0.6, "bottom 20% kept": 0.2}
+    for subset, value in kept.items():
+        add("accuracy", value, subset=subset)
+        add("dev_accuracy", value - 0.01, subset=subset)
+    for subset, value in (("top 5% retrained", 0.88), ("bottom 5% retrained", 0.7)):
+        add("accuracy", value, subset=subset, axis="neurons", x=100)
+    for size, value in ((20, 0.85), (40, 0.905), (100, 0.918), (110, 0.919)):
+        add("dev_accuracy", value, subset="growing set", axis="neurons", x=size)
+    for delta, size, spread in (
+        (0.005, 100 + more, _SPREAD.get(model, (25, 25, 25, 25))),
+        (0.02, 40, (10, 10, 10, 10)),
+    ):
+        where = {"subset": f"minimal within {100 * delta:g}"}
+        at = {**where, "axis": "delta", "x": delta}
+        add("minimal_neurons", size, **at)
+        add("minimal_share", size / 2000, **at)
+        add("accuracy", 0.93 - delta, **at)
+        add("control_accuracy", 0.5, **at)
+        add("selectivity", 0.43 - delta, **at)
+        for layer, neurons in enumerate(spread):
+            add("selected_neurons", neurons + (more if layer == 1 and delta == 0.005 else 0), layer=layer, **where)
+        for name, neurons, home in ((label, 60, 2), ("VERB", 30, 1)):
+            add("label_neurons", neurons, label=name, **where)
+            add("dominant_layer", home, label=name, **where)
+        add("shared_neurons", 30, **where)
+        add("exclusive_neurons", 70, **where)
+    add("control_accuracy", 0.7, subset="all")
+    add("selectivity", 0.23, subset="all")
+    named = {
+        "analysis": "neurons",
+        "cell": f"{model}-{run or 0}",
+        "model": model,
+        "reference": None if model in ("base", "random twin") else "base",
+        "tune_seed": run,
+        "params": "n0",
+        "corpus": "bank",
+        "task": "upos",
+        **identity,
+    }
+    return [{**named, **row} for row in rows]
+
+
+def ranker_rows(model: str = "base") -> list[dict[str, Any]]:
+    """Three rankers compared."""
+    named = {
+        "analysis": "neuron_rankers",
+        "cell": "r",
+        "model": model,
+        "params": "r0",
+        "corpus": "bank",
+        "task": "upos",
+    }
+    rows: list[dict[str, Any]] = []
+    for pair, rho in (("probe & probeless", 0.41), ("probe & random", -0.02), ("probeless & random", 0.03)):
+        rows.append({"metric": "agreement_spearman", "value": rho, "subset": pair})
+        for share in (0.05, 0.5):
+            at = {"subset": pair, "axis": "share", "x": share}
+            rows.append({"metric": "agreement_overlap", "value": abs(rho) * share, **at})
+    for name, value in (("probe", 0.9), ("probeless", 0.8), ("random", 0.85)):
+        rows.append({"metric": "accuracy", "value": value, "subset": f"{name} top 5%", "axis": "neurons", "x": 100})
+    return [{**named, **row} for row in rows]
+
+
+def redundancy_rows(model: str = "base", reached: float = 0.9) -> list[dict[str, Any]]:
+    """Clusters at one correlation; `reached` is the dev accuracy of the minimal set of representatives."""
+    named = {"analysis": "neuron_redundancy", "cell": "c", "model": model, "params": "c0"}
+    named |= {"corpus": "bank", "task": "upos"}
+    rows: list[dict[str, Any]] = [
+        {"metric": "accuracy", "value": 0.91, "subset": "all"},
+        {"metric": "dev_accuracy", "value": 0.9, "subset": "all"},
+        {"metric": "accuracy", "value": 0.88, "subset": "representatives at 0.7", "axis": "correlation", "x": 0.7},
+    ]
+    for layer in (None, *range(LAYERS)):
+        value = 900 if layer is None else 240
+        rows.append({"metric": "clusters", "value": value, "axis": "correlation", "x": 0.7, "layer": layer})
+    for name, size, accuracy in (("all neurons", 300, 0.9), ("representatives at 0.7", 200, reached)):
+        at = {"subset": name, "axis": "delta", "x": 0.005}
+        rows.append({"metric": "minimal_neurons", "value": size, **at})
+        rows.append({"metric": "minimal_dev_accuracy", "value": accuracy, **at})
+    return [{**named, **row} for row in rows]
+
+
+def neuron_results(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """The rows with the columns and kinds of a run."""
+    text = dict.fromkeys(("label", "subset", "axis", "analysis", "cell", "model", "reference", "metric"), "string")
+    kinds = {"layer": "Int16", "tune_seed": "Int32", "value": "Float64", "n": "Int64", "x": "Float64", **text}
+    frame = pd.DataFrame(rows)
+    return frame.reindex(columns=[*dict.fromkeys([*frame, *kinds])]).astype(kinds)
+
+
+def subset_comparison(changes: dict[str, float], half: float = 0.004, **identity: Any) -> pd.DataFrame:
+    """Differences by subset, without layers."""
+    table = comparison(list(changes.values()), half=half, **{"analysis": "neurons", "params": "n0", **identity})
+    return table.assign(subset=list(changes), layer=pd.NA)
+
+
+def selection_changes(
+    mean_layer: Sequence[float], p: float, selection: str = "top 5%", expected: float = 0.0, half: float = 0.05
+) -> pd.DataFrame:
+    """What fine-tuning did to a selection, one value of the mean layer a run; with several runs their means too."""
+    rows: list[dict[str, Any]] = []
+    for run, value in enumerate(mean_layer):
+        rows.append({"statistic": "mean_layer", "run": run, "value": value, "expected": expected, "p": p})
+        rows.append({"statistic": "earth_mover", "run": run, "value": abs(value), "expected": 0.1, "p": p})
+        for name, neurons in (("stayed", 80), ("left", 20), ("entered", 30)):
+            rows.append({"statistic": name, "run": run, "value": neurons})
+        rows += [{"statistic": "share_change", "layer": n, "run": run, "value": 0.1 * n} for n in range(LAYERS)]
+    if len(mean_layer) > 1:
+        mean = sum(mean_layer) / len(mean_layer)
+        whole = [("mean_layer", None, mean), ("earth_mover", None, abs(mean))]
+        whole += [("share_change", n, 0.1 * n) for n in range(LAYERS)]
+        rows += [
+            {"statistic": name, "layer": layer, "value": value, "low": value - half, "high": value + half}
+            for name, layer, value in whole
+        ]
+        rows += [{"statistic": name, "value": n} for name, n in (("stayed", 80), ("left", 20), ("entered", 30))]
+    columns = ["statistic", "layer", "run", "value", "low", "high", "expected", "p"]
+    kinds = {"layer": "Int16", "run": "Int32", **dict.fromkeys(columns[3:], "Float64")}
+    table = pd.DataFrame(rows, columns=columns).astype(kinds)
+    return table.assign(selection=selection, model="tuned", reference="base", params="n0", corpus="bank", task="upos")
+
+
+def explorer_frame(count: int = 3, word: str = "dog", label: str = "NOUN") -> pd.DataFrame:
+    """The best neurons of a cell: the word is what all of them answer to."""
+    made = [
+        {
+            "id": 100 + place,
+            "layer": place % LAYERS,
+            "unit": place,
+            "sign": 1,
+            "mean": -0.5,
+            "deviation": 1.25,
+            "selected_for": [label] if place % 2 == 0 else [],
+            "words": [{"word": word, "count": 5, "z": 2.5}, {"word": "cat", "count": 4, "z": -1.0}],
+            "occurrences": [{"word": word, "sentence": 0, "position": 1, "z": 3.0}],
+            "sentences": [{"sentence": 0, "z": 3.0, "words": ["the", word, "barks"], "values": [None, 1.0, -0.4]}],
+            "histogram": {
+                "edges": [-2.0, 0.0, 2.0],
+                "labels": [{"label": label, "counts": [1, 4]}, {"label": None, "counts": [9, 0]}],
+            },
+        }
+        for place in range(count)
+    ]
+    return pd.DataFrame(
+        {
+            "neuron": [one["id"] for one in made],
+            "layer": [one["layer"] for one in made],
+            "unit": [one["unit"] for one in made],
+            "rank": range(1, count + 1),
+            "data": [json.dumps(one) for one in made],
+        }
+    )
+
+
+def neuron_cells() -> pd.DataFrame:
+    """The one setting n0."""
+    return pd.DataFrame(
+        [{"cell": "base-0", "params": "n0", "analysis": "neurons", "parameters": json.dumps(PARAMETERS)}]
+    )
+
+
+def neuron_frames(runs: int = 2, label: str = "NOUN", word: str = "dog") -> Frames:
+    """A study of neurons alone: a base model and its tuned runs, with everything there is."""
+    rows = neuron_rows("base", label=label)
+    for run in range(runs):
+        rows += neuron_rows("tuned", run, label=label)
+    compared = {"all": -0.01, "top 5% retrained": 0.0, "bottom 5% retrained": -0.05}
+    return Frames(
+        neuron_results(rows),
+        subset_comparison(compared).assign(runs=runs),
+        neuron_cells(),
+        lock_of(twin=False),
+        selection_changes([-0.3, -0.34][:runs], p=0.01),
+        {f"{name}-0": explorer_frame(word=word, label=label) for name in ("base", "tuned")},
+    )

@@ -1,0 +1,295 @@
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from neuron_frames import (
+    neuron_frames,
+    neuron_results,
+    neuron_rows,
+    ranker_rows,
+    redundancy_rows,
+    selection_changes,
+    subset_comparison,
+)
+from report_frames import Frames, small_frames
+
+from vestige.report.charts import Charts
+from vestige.report.neuron_frames import by_layer, label_homes, levels, search_grid
+from vestige.report.neuron_rows import NeuronGroup, subset_title
+from vestige.report.neurons import Block, neuron_blocks
+from vestige.report.reading import Reading
+
+
+def reading_of(frames: Frames) -> Reading:
+    changes = pd.DataFrame() if frames.changes is None else frames.changes
+    return Reading(*frames.all, changes, frames.explorers)
+
+
+def group_of(frames: Frames) -> NeuronGroup:
+    (group,) = reading_of(frames).neuron_groups
+    return group
+
+
+def said(frames: Frames) -> list[str]:
+    reading = reading_of(frames)
+    (group,) = reading.neuron_groups
+    return [finding.text.replace("\u00a0", " ").replace("\u202f", " ") for finding in reading.findings_of(group)]
+
+
+def about(texts: list[str], start: str) -> str:
+    (found,) = [text for text in texts if text.startswith(start)]
+    return found
+
+
+def blocks_of(frames: Frames) -> dict[str, Block]:
+    return {block.heading: block for block in neuron_blocks(group_of(frames), "Part of speech", Charts())}
+
+
+def without(frames: Frames, *metrics: str) -> Frames:
+    return replace(frames, results=frames.results[~frames.results["metric"].isin(metrics)])
+
+
+def test_how_few_are_enough_is_said_with_runs() -> None:
+    text = about(said(neuron_frames()), "100 (5.0 %)")
+    assert text == (
+        "100 (5.0 %) of the 2 000 neurons of base are enough to come within 0.5 points of all of them on dev, "
+        "40 (2.0 %) to come within 2 points. On test they reach 92.5 and 91.0 %, all neurons 93.0 %. "
+        "After fine-tuning: 105 (100\u2013110) and 40 in tuned."
+    )
+
+
+def test_a_set_of_all_neurons_is_not_called_small() -> None:
+    frames = neuron_frames()
+    values = frames.results["value"].mask(frames.results["metric"] == "minimal_neurons", 2000.0)
+    (text,) = [t for t in said(replace(frames, results=frames.results.assign(value=values))) if t.startswith("In base")]
+    assert text.replace("\u202f", " ") == (
+        "In base no set smaller than all 2 000 neurons comes within 0.5 points of all of them."
+    )
+
+
+def test_where_the_neurons_are() -> None:
+    text = about(said(neuron_frames(runs=1)), "Of the 100 neurons")
+    assert "base's minimal set within 0.5 points the largest part lies in layer 2 (40.0 %" in text
+    assert "an even spread would put 25.0 % there); half of them lie at or below layer 2." in text
+    assert text.endswith("After fine-tuning it is layer 1 in tuned (50.0 %).")
+
+
+def test_a_ranking_that_silencing_contradicts_does_not_hold() -> None:
+    frames = neuron_frames()
+    assert about(said(frames), "The ranking").startswith("The ranking holds in base: with all other neurons silenced")
+    values = frames.results["value"].mask(frames.results["subset"] == "bottom 20% kept", 0.7)
+    in_part = replace(frames, results=frames.results.assign(value=values))
+    assert about(said(in_part), "The ranking").startswith("The ranking holds in part in base")
+    values = frames.results["value"].mask(frames.results["subset"] == "bottom 20% kept", 0.95)
+    against = replace(frames, results=frames.results.assign(value=values))
+    assert about(said(against), "The ranking").startswith("The ranking does not hold in base")
+
+
+def test_selectivity_of_the_small_set() -> None:
+    text = about(said(neuron_frames()), "Selectivity")
+    assert "is 23.0 points with all neurons and 42.5 with the 100 of the minimal set" in text
+    assert text.endswith("the small set leaves the probe less room to memorise words.")
+
+
+def test_retrained_probes_are_compared_with_their_intervals() -> None:
+    text = about(said(neuron_frames()), "tuned against base: the probe")
+    assert "the probe on all neurons loses 1.0 points (80.0 \u2192 79.0, 95 % interval" in text
+    assert "trained anew, the top 5 % are unchanged within 0.5 points" in text
+    assert "the bottom 5 % lose 5.0 points" in text
+    assert "The bottom 5 % lose more than the top 5 %, which speaks for a property held less redundantly." in text
+
+
+def test_overlapping_intervals_say_nothing_of_redundancy() -> None:
+    table = subset_comparison({"top 5% retrained": -0.02, "bottom 5% retrained": -0.025}, half=0.01)
+    assert "redundantly" not in " ".join(said(replace(neuron_frames(), comparisons=table)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        (selection_changes([-0.3, -0.34], p=0.01), True),
+        (selection_changes([-0.3, -0.34], p=0.2), False),
+        (selection_changes([-0.3, -0.34], p=0.01, half=0.5), False),
+        (selection_changes([-0.3, -0.34], p=0.01, expected=-0.31), False),
+        (selection_changes([-0.3], p=0.01), True),
+        (selection_changes([-0.3], p=0.2), False),
+    ],
+)
+def test_a_move_needs_its_test_and_an_interval_away_from_chance(changes: pd.DataFrame, shown: bool) -> None:
+    text = about(said(replace(neuron_frames(), changes=changes)), "Top 5 % of tuned against base")
+    assert ("the neurons move to lower layers" in text) is shown
+    assert ("no move to lower or higher layers is shown" in text) is not shown
+    assert "80 neurons stay in the selection, 20 leave it and 30 enter it" in text
+
+
+def test_one_run_gives_its_p_and_several_their_number() -> None:
+    one = " ".join(said(replace(neuron_frames(), changes=selection_changes([-0.3], p=0.01))))
+    assert "(mean layer \u22120.30, by chance 0.00; p = 0.010); earth mover's distance 0.30 layers" in one
+    two = " ".join(said(neuron_frames()))
+    assert "95 % interval over 2 runs \u22120.37 to \u22120.27; p at most 0.05 in 2 of 2 runs" in two
+
+
+def test_tables_show_means_and_the_range_of_runs() -> None:
+    blocks = blocks_of(neuron_frames())
+    (minimal,) = blocks["How few neurons are enough"].tables
+    assert minimal.head[-2:] == ["control task", "selectivity"]
+    assert [row[1:4] for row in minimal.rows if row[0] == "tuned"][1] == [
+        "minimal set within 0.5 points",
+        "105 (100\u2013110)",
+        "5.3 (5.0\u20135.5)",
+    ]
+    (kept,) = blocks["Does the ranking hold?"].tables
+    assert kept.rows[0] == ["base", "test", "93.0", "90.0", "60.0", "20.0"]
+    assert kept.rows[1] == ["base", "dev", "92.0", "89.0", "59.0", "19.0"]
+    distances, exchange = blocks["What fine-tuning does to the selection"].tables
+    assert list(distances.rows[0]) == [
+        "top 5\u00a0%", "mean layer", "\u22120.32", "0.00", "\u22120.37 to \u22120.27", "0.010, 0.010",
+    ]  # fmt: skip
+    assert list(exchange.rows[0]) == ["top 5\u00a0%", "80", "20", "30"]
+
+
+def test_every_block_of_a_full_study() -> None:
+    assert list(blocks_of(neuron_frames())) == [
+        "How few neurons are enough",
+        "Does the ranking hold?",
+        "Where they are",
+        "Labels",
+        "Top and bottom neurons, trained anew",
+        "What fine-tuning does to the selection",
+        "How the penalties were chosen",
+    ]
+
+
+def test_rankings_compared_stand_by_themselves() -> None:
+    frames = replace(neuron_frames(), results=neuron_results([*neuron_rows("base"), *ranker_rows()]))
+    reading = reading_of(frames)
+    _, group = reading.neuron_groups
+    (block,) = neuron_blocks(group, "Part of speech", Charts())
+    better, agreement = block.tables
+    assert [list(row) for row in better.rows] == [["probe", "90.0"], ["probeless", "80.0"], ["random", "85.0"]]
+    assert list(agreement.rows[2]) == ["random", "\u22120.02", "0.03", "\u2013"]
+    assert reading.findings_of(group) == []
+    assert len(block.charts) == 1
+
+
+@pytest.mark.parametrize(("reached", "told"), [(0.9, "200"), (0.896, "200"), (0.88, "not reached")])
+def test_redundancy_says_what_representatives_reach(reached: float, told: str) -> None:
+    frames = replace(neuron_frames(), results=neuron_results([*neuron_rows("base"), *redundancy_rows(reached=reached)]))
+    _, group = reading_of(frames).neuron_groups
+    (block,) = neuron_blocks(group, "Part of speech", Charts())
+    assert [list(row) for row in block.tables[0].rows] == [
+        ["all neurons", "\u2013", "91.0", "300"],
+        ["correlation 0.7", "900", "88.0", told],
+    ]
+    assert [title for title, _, _ in block.folded] == ["Within each layer of base"]
+
+
+def test_further_analyses_have_titles_of_their_own() -> None:
+    rows = [*neuron_rows("base"), *ranker_rows(), *redundancy_rows()]
+    frames = neuron_frames()
+    cells = pd.DataFrame(
+        [
+            {"params": params, "analysis": name, "parameters": "{}"}
+            for params, name in (("n0", "neurons"), ("r0", "neuron_rankers"), ("c0", "neuron_redundancy"))
+        ]
+    )
+    reading = reading_of(replace(frames, results=neuron_results(rows), cells=cells))
+    assert [reading.neuron_title(group) for group in reading.neuron_groups] == [
+        "Part of speech",
+        "Part of speech: rankings compared",
+        "Part of speech: redundancy",
+    ]
+
+
+def test_without_a_control_task_its_columns_are_gone() -> None:
+    frames = without(neuron_frames(), "control_accuracy", "selectivity")
+    assert blocks_of(frames)["How few neurons are enough"].tables[0].head[-1] == "accuracy"
+    assert not any(text.startswith("Selectivity") for text in said(frames))
+
+
+def test_without_minimal_sets_the_rest_stands() -> None:
+    gone = ("minimal_neurons", "minimal_share", "selected_neurons", "label_neurons", "dominant_layer")
+    frames = without(neuron_frames(), *gone)
+    blocks = blocks_of(frames)
+    assert {"Where they are", "Labels", "How few neurons are enough"}.isdisjoint(blocks)
+    assert any(text.startswith("The ranking holds") for text in said(frames))
+
+
+def test_one_model_alone() -> None:
+    frames = replace(
+        neuron_frames(), results=neuron_results(neuron_rows("base")), comparisons=pd.DataFrame(), changes=None
+    )
+    texts = " ".join(said(frames))
+    assert "fine-tuning" not in texts
+    assert "What fine-tuning does to the selection" not in blocks_of(frames)
+    assert reading_of(frames).statement == "base (minilm), probed neuron by neuron for upos of bank."
+
+
+def test_a_random_twin_stands_in_tables_and_in_no_sentence() -> None:
+    rows = [*neuron_rows("base"), *neuron_rows("random twin")]
+    frames = replace(neuron_frames(), results=neuron_results(rows), comparisons=pd.DataFrame(), changes=None)
+    frames.lock["spec"]["models"]["random twin"] = {"random_twin_of": "base"}
+    assert "random twin" not in " ".join(said(frames))
+    assert {row[0] for row in blocks_of(frames)["Does the ranking hold?"].tables[0].rows} == {"base", "random twin"}
+
+
+def test_the_chosen_pair_is_marked_in_every_run() -> None:
+    grid = search_grid(group_of(neuron_frames()), "tuned")
+    chosen = grid[grid["chosen"] > 0]
+    assert chosen[["l1", "l2", "chosen"]].to_numpy().tolist() == [[0.001, 0.0, 2]]
+    assert len(grid) == 4
+
+
+def test_frames_of_charts() -> None:
+    group = group_of(neuron_frames())
+    spread = by_layer(group, ["base", "tuned"], "minimal within 0.5").set_index(["model", "layer"])
+    assert spread.loc[("tuned", 1), "share"] == pytest.approx((0.5 + 60 / 110) / 2)
+    assert spread.loc[("tuned", 1), ["low", "high"]].tolist() == pytest.approx([0.5, 60 / 110])
+    assert set(levels(group)["value"].round(4)) == {0.92, 0.915, 0.9}
+    assert len(label_homes(group, "minimal within 0.5")) == 2 * 3
+
+
+def test_rows_of_neurons_are_no_layer_probes() -> None:
+    neurons, layers = neuron_frames(), small_frames()
+    results = pd.concat([layers.results.assign(analysis="layer_probe"), neurons.results], ignore_index=True)
+    comparisons = pd.concat([layers.comparisons, neurons.comparisons], ignore_index=True)
+    cells = pd.concat([layers.cells, neurons.cells], ignore_index=True)
+    both = Reading(results, comparisons, cells, layers.lock, neurons.changes)
+    alone = reading_of(layers)
+    assert both.accuracy["value"].tolist() == alone.accuracy["value"].tolist()
+    assert [group.key for group in both.groups] == [group.key for group in alone.groups]
+    assert both.groups[0].rows["layer"].dtype.kind == "i"
+    assert both.settings["p0"].name == alone.settings["p0"].name == "linear probe, converged"
+    assert len(both.headlines) == len(alone.headlines)
+    assert len(both.neuron_headlines) == 4
+    assert both.statement.endswith("; probed neuron by neuron for upos of bank.")
+
+
+def test_old_comparisons_without_subsets() -> None:
+    frames = neuron_frames()
+    old = Reading(frames.results, small_frames().comparisons, frames.cells, frames.lock)
+    assert old.neuron_groups[0].compared.empty
+    assert len(old.groups) == 1
+    assert reading_of(small_frames()).neuron_groups == []
+
+
+def test_subsets_as_a_reader_says_them() -> None:
+    assert subset_title("top 5% retrained") == "top 5\u00a0%, retrained"
+    assert subset_title("minimal within 1") == "minimal set within 1 point"
+    assert subset_title("all") == "all neurons"
+
+
+def test_many_labels_are_cut_in_the_middle() -> None:
+    frames = neuron_frames()
+    rows = neuron_rows("base")
+    own = next(row for row in rows if row["metric"] == "label_neurons")
+    rows += [{**own, "label": f"L{i}", "value": 1000 - i} for i in range(60)]
+    block = blocks_of(replace(frames, results=neuron_results(rows)))["Labels"]
+    assert "22 labels between the largest and the smallest are not drawn" in block.lede
+
+
+def test_charts_hold_no_missing_numbers() -> None:
+    charts = Charts()
+    neuron_blocks(group_of(neuron_frames(runs=1)), "x", charts)
+    assert "NaN" not in json.dumps(charts.specs)
