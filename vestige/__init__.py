@@ -20,7 +20,18 @@ _WHERE = {
     "represent": "vestige.representations.extract",
     "import_activations": "vestige.representations.interchange",
     "export_activations": "vestige.representations.interchange",
+    "rsa": "vestige.measures.rsa",
+    "cka": "vestige.measures.cka",
+    "svcca": "vestige.measures.cca",
+    "pwcca": "vestige.measures.cca",
+    "procrustes": "vestige.measures.cca",
+    "neighbour_overlap": "vestige.measures.neighbours",
+    "similarities": "vestige.measures.similarity",
     "LinearProbe": "vestige.solvers.estimator",
+    "Recipe": "vestige.finetune.recipe",
+    "load_recipe": "vestige.finetune.recipe",
+    "Watch": "vestige.study.watch",
+    "WatchCallback": "vestige.study.watch",
     "compare": "vestige.study.compare",
     "Study": "vestige.study.run",
     "VestigeError": "vestige.errors",
@@ -32,6 +43,12 @@ if TYPE_CHECKING:
     from vestige.corpus.load import load_corpus
     from vestige.corpus.types import Corpus, Sentence, Task
     from vestige.errors import VestigeError
+    from vestige.finetune.recipe import Recipe, load_recipe
+    from vestige.measures.cca import procrustes, pwcca, svcca
+    from vestige.measures.cka import cka
+    from vestige.measures.neighbours import neighbour_overlap
+    from vestige.measures.rsa import rsa
+    from vestige.measures.similarity import similarities
     from vestige.models.load import load_model, random_twin
     from vestige.models.series import find_checkpoints
     from vestige.representations.extract import represent
@@ -39,6 +56,7 @@ if TYPE_CHECKING:
     from vestige.solvers.estimator import LinearProbe
     from vestige.study.compare import compare
     from vestige.study.run import Study
+    from vestige.study.watch import Watch, WatchCallback
 
 
 def __getattr__(name: str) -> Any:

@@ -94,6 +94,55 @@ def compare(
 
 
 @app.command()
+def finetune(
+    model: Annotated[str, typer.Argument(help="Hub id, folder, or minilm.")],
+    task: Annotated[str, typer.Option("--task", help="A corpus, corpus/task, or a file of your own.")],
+    format: Annotated[str | None, typer.Option("--format", help="Of your own file (vestige ls formats).")] = None,
+    recipe: Annotated[str | None, typer.Option("--recipe", help="vestige ls recipes; default: mosbach2020's.")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="key=value of the recipe (repeatable).")] = None,
+    runs: Annotated[int, typer.Option("--runs", help="Independent runs, by seed.")] = 1,
+    freeze: Annotated[
+        int | None, typer.Option("--freeze", help="Hold the embeddings and so many blocks fixed.")
+    ] = None,
+    keep: Annotated[str | None, typer.Option("--keep", help="Cut the model to these blocks first: 0,1,2.")] = None,
+    lora: Annotated[bool, typer.Option("--lora", help="Train a low-rank adapter instead of the weights.")] = False,
+    dev: Annotated[float | None, typer.Option("--dev", help="Share of train to cut off as dev.")] = None,
+    sample: Annotated[int | None, typer.Option("--sample", help="Train on so many examples.")] = None,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")] = "cpu",
+    threads: Annotated[int, typer.Option("--threads", help="Of the processor.")] = 2,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Copy the models here (default: left in the cache).")
+    ] = None,
+    cache: Cache = None,
+) -> None:
+    """Fine-tune a model on a task; a killed run goes on where it was."""
+    from vestige.study.tune import tune
+
+    changes = [*(change or ()), *([f"freeze={freeze}"] if freeze is not None else []), *(["lora=true"] if lora else [])]
+    kept = None if keep is None else _blocks(keep)
+    done = tune(
+        model, task, format=format, recipe=recipe, changes=changes, runs=runs, keep=kept, dev=dev, sample=sample,
+        device=device, threads=threads, out=out, cache=cache,
+    )  # fmt: skip
+    for tuned, folder in done:
+        typer.echo(f"model: {folder.resolve()}")
+        for split, scores in tuned.log["scores"].items():
+            for name, measure in scores.items():
+                majority = "" if measure["majority"] is None else f", majority {100 * measure['majority']:.1f}"
+                inside = f"{100 * measure['low']:.1f} to {100 * measure['high']:.1f}"
+                typer.echo(f"  {split} {name} {100 * measure['value']:.1f} ({inside}{majority})")
+        for note in tuned.log["notes"]:
+            typer.echo(f"  note: {note}")
+
+
+def _blocks(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise VestigeError(f"blocks are whole numbers, found {text!r}", fix="--keep 0,1,2") from None
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     out: Annotated[Path | None, typer.Option("--out", help="Where to write it.")] = None,
@@ -111,11 +160,11 @@ def report(
 
 @app.command("ls")
 def list_things(
-    what: Annotated[str, typer.Argument(help="analyses, corpora, formats, derived or runs.")] = "analyses",
+    what: Annotated[str, typer.Argument(help="analyses, corpora, formats, derived, recipes or runs.")] = "analyses",
     name: Annotated[str | None, typer.Argument(help="A corpus, to read it and say all that is known of it.")] = None,
     under: Annotated[Path, typer.Option("--under", help="Where to look for runs.")] = Path("runs"),
 ) -> None:
-    """List analyses, corpora, their formats, tasks derived from them, or runs."""
+    """List analyses, corpora, their formats, tasks derived from them, recipes of fine-tuning, or runs."""
     from vestige.listing import lines
 
     for line in lines(what, name, under):

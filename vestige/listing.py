@@ -26,7 +26,7 @@ def lines(what: str, name: str | None = None, under: Path = Path("runs")) -> Ite
     if what not in KINDS or name:
         raise VestigeError(
             f"cannot list {what if what not in KINDS else f'{what} {name}'!r}",
-            fix="say analyses, corpora or runs; or formats, derived, or corpora and the name of one",
+            fix="say analyses, corpora or runs; or formats, derived, recipes, or corpora and the name of one",
         )
     return (line for found, text in KINDS[what](under) for line in _hanging(found, text))
 
@@ -51,6 +51,15 @@ def _formats(__: Path) -> Iterator[tuple[str, str]]:
         yield name, f"{about} From {files}{f'; options {options}' if options else ''}."
 
 
+def _recipes(_: Path) -> Iterator[tuple[str, str]]:
+    from vestige.finetune.recipe import load_recipe, recipes
+
+    for name in recipes():
+        found = load_recipe(name)
+        values = f"rate {found.rate:g}, {found.epochs} epochs of batches of {found.batch}, {found.schedule} rate"
+        yield name, f"{values}, for tasks at level {', '.join(found.levels)}"
+
+
 def _runs(under: Path) -> Iterator[tuple[str, str]]:
     for lock in sorted(under.glob("*/study.lock.json")):
         whole = (lock.parent / "results.parquet").exists()
@@ -69,6 +78,7 @@ KINDS: dict[str, Callable[[Path], Iterable[tuple[str, str]]]] = {
     "analyses": _analyses,
     "formats": _formats,
     "derived": _derived,
+    "recipes": _recipes,
     "runs": _runs,
 }
 

@@ -180,7 +180,8 @@ def _cells(
         two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
         if not analysis.reads(name) or (two and reference is None and not parameters.alone):
             continue
-        if baseline and "trainable_model" in parameters.needs:
+        trains = "trainable_model" in parameters.needs
+        if baseline and trains:
             continue
         base = spec.reference_of(name) if two else None
         for wanted in analysis.tasks:
@@ -203,7 +204,7 @@ def _cells(
                 analysis=analysis.name,
                 version=parameters.version,
                 parameters=parameters.parameters(),
-                threads=spec.compute.threads,
+                threads=spec.compute.model_threads if trains else spec.compute.threads,
                 baseline=baseline,
                 cache=str(root),
                 reference=reference.side(base, parameters) if base is not None and reference is not None else None,

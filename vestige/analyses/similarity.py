@@ -1,0 +1,203 @@
+"""Similarity of a model to its reference, layer by layer: what did fine-tuning move, and how far?
+
+merchant2020 sections 5.1 and 6: a sample of words, the same for both models and all layers, and how
+alike the two models find them. No labels are used. On the corpus the model was tuned on and on
+another, the same analysis tells whether the change is confined to the domain (`measures.jackknife.
+difference` tests it, from the table `similarity` of both cells).
+
+The paper samples sub-word tokens; here an item is a word (its first, last or mean sub-word) or, with
+a sentence pooling, a sentence. Special tokens are not sampled.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.corpus.types import Task
+from vestige.errors import AnalysisError
+from vestige.measures.jackknife import GROUPS, Estimate
+from vestige.measures.neighbours import NEIGHBOURS
+from vestige.measures.similarity import BIASED, MEASURES, similarities
+from vestige.measures.vectors import LEAST_ITEMS
+from vestige.representations.store import Representations
+
+
+@dataclass(frozen=True)
+class SimilarityAnalysis(Analysis):
+    """Rows: a measure's name with the layer, then `<measure>_low` and `<measure>_high` (95 %, over sentences).
+
+    With `all_pairs`, `<measure>_all_pairs` has every layer of the model (`layer`) beside every layer of the
+    reference (`layer2`). `<measure>_undefined` marks layers whose vectors do not differ (a [CLS] vector
+    before the first block); `items_per_unit` below 1 says that the biased measures (cka_biased, svcca,
+    pwcca, procrustes) are not to be read: cka is.
+    """
+
+    name: ClassVar[str] = "similarity"
+    title: ClassVar[str] = "Similarity to the reference (RSA, CKA)"
+    source: ClassVar[str] = "merchant2020, sections 5.1 and 6"
+    needs = frozenset({"hidden_states"})
+    levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
+    models = 2
+
+    measures: tuple[str, ...] = ("rsa", "rsa_centred", "cka")
+    pooling: Literal["first", "last", "mean", "max", "cls", "sentence_mean", "sentence_last", "sentence_max"] = "last"
+    n: int | None = 5000
+    """Words sampled (all where there are fewer); None: all words."""
+    all_pairs: bool = False
+    """Also every layer of the model beside every layer of the reference."""
+    neighbours: int = NEIGHBOURS
+    """Of a word, in `neighbour_overlap`."""
+    groups: int = GROUPS
+    """Of sentences, each left out once for the intervals; 0: no intervals."""
+    seed: int = 0
+    """Of the sample and the groups."""
+    split: str = "test"
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.measures if name not in MEASURES]
+        if unknown or not self.measures:
+            raise AnalysisError(
+                f"similarity: unknown measure {unknown[0]!r}" if unknown else "similarity: no measure is named",
+                fix=f"choose from {', '.join(MEASURES)}",
+            )
+        if self.n is not None and self.n < LEAST_ITEMS:
+            raise AnalysisError(f"similarity: a sample of {self.n} words is too small", fix=f"n >= {LEAST_ITEMS}")
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return (self.pooling,)
+
+    def run(self, inputs: Inputs) -> Outcome:
+        if inputs.reference is None:
+            raise AnalysisError(
+                f"similarity compares {inputs.model!r} with a reference, and none was given",
+                fix="name the reference of the model",
+            )
+        mine, theirs = inputs.split(self.split), inputs.reference.split(self.split)
+        names = inputs.model, inputs.reference.model
+        outcome = Outcome()
+        rows = self._sample(mine, theirs, names, outcome)
+        index = mine.index[rows[0]]
+        for name, representations, chosen in zip(names, (mine, theirs), rows, strict=True):
+            _check_lengths(name, representations, chosen, inputs.task, self.split)
+        found = similarities(
+            [mine.layer(layer) for layer in range(mine.layers)],
+            [theirs.layer(layer) for layer in range(theirs.layers)],
+            self.measures,
+            all_pairs=self.all_pairs,
+            sentences=index[:, 0] if self.groups else None,
+            rows=rows,
+            neighbours=self.neighbours,
+            groups=self.groups,
+            seed=self.seed,
+        )
+        self._describe(mine, theirs, len(index), outcome)
+        for name, estimates in found.items():
+            self._add(name, estimates, len(index), outcome)
+        outcome.tables["similarity"] = _replicates(found)
+        outcome.tables["sampled_words"] = _places(inputs.task, self.split, index)
+        return outcome
+
+    def _sample(
+        self, mine: Representations, theirs: Representations, names: tuple[str, str], outcome: Outcome
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of either model for the sampled words, the same words in the same order."""
+        digests = [found.manifest.get("words_digest") for found in (mine, theirs)]
+        if None not in digests and digests[0] != digests[1]:
+            raise AnalysisError(
+                f"{names[0]} and {names[1]} were shown different sentences of {self.split!r}",
+                fix="compare representations of one corpus",
+            )
+        _, first, second = np.intersect1d(_keys(mine), _keys(theirs), assume_unique=True, return_indices=True)
+        for metric, found in (("unmatched_words", mine), ("unmatched_words_of_reference", theirs)):
+            outcome.add(metric, len(found) - len(first), n=len(found))
+        seen = ~(_zero_everywhere(mine, first) | _zero_everywhere(theirs, second))
+        outcome.add("vanished_words", int((~seen).sum()), n=len(first))
+        first, second = first[seen], second[seen]
+        if len(first) < LEAST_ITEMS:
+            raise AnalysisError(
+                f"{names[0]} and {names[1]} have {len(first)} words of {self.split!r} in common",
+                fix=f"at least {LEAST_ITEMS} are needed: give more sentences",
+            )
+        if self.n is not None and self.n < len(first):
+            drawn = np.sort(np.random.default_rng(self.seed).choice(len(first), self.n, replace=False))
+            first, second = first[drawn], second[drawn]
+        return first, second
+
+    def _describe(self, mine: Representations, theirs: Representations, items: int, outcome: Outcome) -> None:
+        if set(self.measures) & set(BIASED):
+            for layer, widths in enumerate(zip(mine.widths, theirs.widths, strict=False)):
+                outcome.add("items_per_unit", items / max(widths), layer=layer, n=items)
+
+    def _add(self, name: str, estimates: dict[tuple[int, int], Estimate], items: int, outcome: Outcome) -> None:
+        for (layer, layer2), estimate in estimates.items():
+            if layer == layer2:
+                if estimate.undefined:
+                    outcome.add(f"{name}_undefined", 1, layer=layer, n=items)
+                    continue
+                outcome.add(name, estimate.value, layer=layer, n=items)
+                for side, value in zip(("low", "high"), estimate.interval(), strict=True):
+                    if np.isfinite(value):
+                        outcome.add(f"{name}_{side}", value, layer=layer, n=items)
+            if self.all_pairs and not estimate.undefined:
+                outcome.add(f"{name}_all_pairs", estimate.value, layer=layer, layer2=layer2, n=items)
+
+
+def _keys(representations: Representations) -> np.ndarray:
+    """(rows,) one number for sentence and word."""
+    sentence, word = representations.index.astype(np.int64).T
+    return sentence << 32 | (word + 1)
+
+
+def _zero_everywhere(representations: Representations, rows: np.ndarray) -> np.ndarray:
+    """(rows,) whether a word has no vector at any layer: the tokenizer made nothing of it."""
+    empty = np.arange(len(rows))
+    for layer in range(representations.layers):
+        if len(empty):
+            empty = empty[~representations.layer(layer)[rows[empty]].any(axis=1)]
+    return np.isin(np.arange(len(rows)), empty)
+
+
+def _check_lengths(model: str, representations: Representations, rows: np.ndarray, task: Task, split: str) -> None:
+    """Raise, naming the word, where a vector is zero at some layer only or not finite."""
+    for layer in range(representations.layers):
+        array = representations.layer(layer)
+        for start in range(0, len(rows), 4096):
+            chosen = rows[start : start + 4096]
+            sizes = np.abs(array[chosen]).max(axis=1)
+            bad = np.flatnonzero((sizes == 0) | ~np.isfinite(sizes))
+            if not len(bad):
+                continue
+            number, word = representations.index[chosen[bad[0]]]
+            sentence = task.corpus[split][number]
+            text = repr((*sentence.words, *sentence.second)[word]) if word >= 0 else "the whole sentence"
+            what = "zero, so its cosine with others is not defined" if sizes[bad[0]] == 0 else "NaN or infinite"
+            raise AnalysisError(
+                f"{model}, layer {layer}: the vector of {text} in {sentence.source or sentence.id} is {what}",
+                fix="leave the sentence out, or check the model's weights",
+            )
+
+
+def _replicates(found: dict[str, dict[tuple[int, int], Estimate]]) -> dict[str, np.ndarray]:
+    """Per measure and layer the value and what it is without each group of sentences, for tests across corpora."""
+    rows = [
+        (name, layer, group, value)
+        for name, estimates in found.items()
+        for (layer, layer2), estimate in estimates.items()
+        if layer == layer2
+        for group, value in enumerate([estimate.value, *estimate.without], start=-1)
+    ]
+    names, layers, groups, values = zip(*rows, strict=True)
+    return {
+        "measure": np.array(names, dtype=object),
+        "layer": np.array(layers, dtype=np.int16),
+        "left_out": np.array(groups, dtype=np.int16),
+        "value": np.array(values),
+    }
+
+
+def _places(task: Task, split: str, index: np.ndarray) -> dict[str, np.ndarray]:
+    ids = np.array([sentence.id for sentence in task.corpus[split]], dtype=object)
+    return {"sentence": ids[index[:, 0]], "word": index[:, 1]}

@@ -1,0 +1,92 @@
+"""How sure a similarity is, over sentences, at little more than the price of the value.
+
+Sentences are dealt at random into some twenty groups, and a measure is computed again without each
+of them, from sums from which the group's are subtracted (the delete-a-group jackknife, Kott 2001).
+Sentences, not words, are the unit: words of one sentence are not independent. And no item is ever
+drawn twice, as a bootstrap would: copies of an item are pairs of equal vectors, which every measure
+of pairs counts as agreement.
+
+What the interval is about is the mean of the measure over corpora of this size. Words of one sentence
+are alike in both models, so similarities are higher the fewer the sentences that the words are from:
+corpora to be compared are to be sampled alike, with as many words of as many sentences.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+from vestige.errors import AnalysisError
+from vestige.measures.vectors import LEAST_ITEMS
+
+GROUPS = 20
+LEAST_GROUPS = 5
+"""Fewer sentences have no interval."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One measure of one pair of layers; what it would be without each group of sentences."""
+
+    value: float
+    without: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """(groups,); empty where there were no sentences to leave out."""
+    undefined: str = ""
+    """Why there is no value, where there is none."""
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """By Student's distribution on Fisher's z scale, where values near 1 are not squeezed."""
+        if len(self.without) < LEAST_GROUPS:
+            return np.nan, np.nan
+        z, others = _fisher(self.value), _fisher(self.without)
+        reach = stats.t.ppf(0.5 + confidence / 2, len(others) - 1) * _jackknife_error(others)
+        return float(np.tanh(z - reach)), float(np.tanh(z + reach))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more alike two models are on one corpus than on another."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    """Two-sided, of the hypothesis that there is no difference."""
+
+
+def difference(one: Estimate, other: Estimate, confidence: float = 0.95) -> Difference:
+    """The difference of one measure on two corpora that share no sentence (Welch's t over their jackknifes)."""
+    if min(len(one.without), len(other.without)) < LEAST_GROUPS:
+        raise AnalysisError(
+            "a difference between corpora needs what was found without each group of sentences",
+            fix=f"give the sentence of every item, at least {LEAST_GROUPS} sentences a corpus",
+        )
+    errors = np.array([_jackknife_error(estimate.without) for estimate in (one, other)])
+    freedom = np.array([len(one.without) - 1, len(other.without) - 1])
+    value, error = one.value - other.value, float(np.hypot(*errors))
+    if error == 0:
+        return Difference(value, value, value, float(value == 0))
+    degrees = error**4 / (errors**4 / freedom).sum()
+    reach = stats.t.ppf(0.5 + confidence / 2, degrees) * error
+    return Difference(value, value - reach, value + reach, float(2 * stats.t.sf(abs(value) / error, degrees)))
+
+
+def deal(sentences: np.ndarray, groups: int = GROUPS, seed: int = 0) -> list[np.ndarray]:
+    """Item numbers of every group; a sentence is in one group only. One group where sentences are few."""
+    names, number = np.unique(sentences, return_inverse=True)
+    count = min(groups, len(names))
+    places = np.random.default_rng(seed).permutation(len(names)) % max(count, 1)
+    dealt = [np.flatnonzero(places[number] == group) for group in range(count)]
+    if count < LEAST_GROUPS or len(sentences) - max(map(len, dealt)) < LEAST_ITEMS:
+        return [np.arange(len(sentences))]
+    return dealt
+
+
+def _jackknife_error(without: np.ndarray) -> float:
+    """Standard error from estimates that each leave one group out."""
+    count = len(without)
+    return float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
+
+
+def _fisher(values: float | np.ndarray) -> np.ndarray:
+    return np.arctanh(np.clip(values, -1 + 1e-15, 1 - 1e-15))
