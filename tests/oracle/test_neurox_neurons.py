@@ -9,13 +9,17 @@ import io
 import numpy as np
 import pytest
 import torch
+from scipy.stats import chi2_contingency
 from sklearn.metrics import average_precision_score, jaccard_score, mutual_info_score
 from torch.distributions import MultivariateNormal
 
+from vestige.corpus.control import control_labels
+from vestige.errors import AnalysisError
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers import hard_threshold
-from vestige.neurons.rankers.columns import average_precisions, best_ious, mutual_informations
+from vestige.neurons.rankers import random as random_order
+from vestige.neurons.rankers.columns import average_precision, average_precisions, best_ious, iou, mutual_informations
 from vestige.neurons.rankers.greedy import gaussian
 from vestige.neurons.rankers.means import probeless, probeless_per_label
 from vestige.neurons.ranking import bottom, bottom_at_mass, per_label, rank, top, top_at_mass
@@ -167,11 +171,58 @@ def test_neurox_sums_in_single_precision_and_we_in_double():
     assert abs(len(theirs) - exact) > 20
 
 
+def test_neurox_takes_the_last_of_equal_weights_and_we_the_first():
+    weights = np.ones((5, 1), dtype=np.float32)
+    assert list(linear_probe.get_top_neurons(_probe(weights), 0.0, {"only": 0})[0]) == [4]
+    assert top_at_mass(weights, 0.0).tolist() == [0]
+
+
+def test_neurox_has_101_steps_and_we_have_none():
+    """With many labels hundreds of neurons enter at one step of NeuroX, in the order of a set; ours have keys."""
+    weights = np.random.default_rng(0).standard_normal((3000, 40)).astype(np.float32)
+    order, cutoffs = _quietly(linear_probe.get_neuron_ordering, _probe(weights), _names(weights))
+    assert len(cutoffs) == 101 and max(np.diff(cutoffs)) > 200
+    step = order[cutoffs[1] : cutoffs[2]]
+    found = rank(weights)
+    assert (np.diff(found.key[step]) < 0).any() and (np.diff(found.key[found.order]) >= 0).all()
+    assert len(np.unique(found.key[step])) == len(step)
+
+
+def test_when_sums_are_rounded_neurox_ranks_neurons_without_weight_at_the_last_step():
+    weights = np.random.default_rng(3).standard_normal((300, 4)).astype(np.float32)
+    weights[100:200] = 0
+    order, _ = _quietly(linear_probe.get_neuron_ordering, _probe(weights), _names(weights))
+    assert set(range(100, 200)) & set(order)
+    assert rank(weights).ranked == 200
+
+
+def test_neurox_slices_what_does_not_exist_and_we_say_so(trained):
+    probe, weights, _ = trained
+    assert len(_quietly(linear_probe.get_fixed_number_of_bottom_neurons, probe, 1000, _names(weights))) == 50
+    with pytest.raises(AnalysisError, match="1000 neurons were asked for, but there are 50"):
+        bottom(rank(weights), 1000)
+
+
+def test_neurox_draws_each_neuron_by_itself_and_we_draw_an_order(trained):
+    np.random.seed(0)  # NeuroX has no generator of its own
+    sizes = {len(linear_probe.get_random_neurons(trained[0], 0.5)) for _ in range(20)}
+    assert len(sizes) > 3
+    matrix = np.zeros((2, 50), dtype=np.float32)
+    assert sorted(random_order(_neurons(matrix), np.zeros(2), "AB", seed=1)) == list(range(50))
+
+
 @pytest.mark.parametrize("fraction", [1.01, 2.0, 3.5, 100.0])
 def test_hard_threshold(trained, fraction):
     probe, weights, _ = trained
     theirs, _ = linear_probe.get_top_neurons_hard_threshold(probe, fraction, _names(weights))
     assert set(theirs) == set(hard_threshold(weights, fraction))
+
+
+def test_at_a_fraction_of_one_neurox_finds_nothing_and_we_say_why(trained):
+    probe, weights, _ = trained
+    assert not len(linear_probe.get_top_neurons_hard_threshold(probe, 1.0, _names(weights))[0])
+    with pytest.raises(AnalysisError, match="above 1"):
+        hard_threshold(weights, 1.0)
 
 
 def test_zero_out_accuracies(data, trained):
@@ -195,6 +246,17 @@ def test_zero_out_accuracies(data, trained):
         assert found.correct[name].tolist() == [right for _, _, right in predictions]
     plain = _quietly(linear_probe.evaluate_probe, probe, matrix, labels)["__OVERALL__"]
     assert found.accuracy["top 50"] == pytest.approx(plain, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
+def test_of_a_label_without_example_neurox_tells_nan_and_we_tell_only_rows(data, trained):
+    (matrix, labels), (probe, weights, bias) = data, trained
+    few = labels < LABELS - 1
+    names = {label: str(label) for label in range(LABELS)}
+    scores = _quietly(linear_probe.evaluate_probe, probe, matrix[few], labels[few], idx_to_class=names)
+    assert np.isnan(scores[str(LABELS - 1)])
+    found = ablate(_neurons(matrix[few]), labels[few], weights, bias, {"all": np.arange(50)})
+    assert found.accuracy["all"] == pytest.approx(scores["__OVERALL__"], abs=1e-12)
 
 
 def test_probeless(data):
@@ -233,10 +295,49 @@ def test_average_precision_is_that_of_scikit_learn(number):
         assert found[1, label] == pytest.approx(average_precision_score(labels == label, -column), abs=1e-12)
 
 
+def test_the_repositorys_detector_ranking_is_our_average_precision_of_activations_without_small_ones():
+    """`iou_probe` of NeuroX's repository: values below a threshold become 0 in place, then average precision."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 2, 300)
+    matrix = (0.1 * rng.standard_normal((300, 12)) + 0.1 * labels[:, None] * rng.random(12)).astype(np.float32)
+    silenced = np.where(np.abs(matrix) < 0.05, 0, matrix)
+    theirs = np.argsort([average_precision_score(labels, column) for column in silenced.T])[::-1]
+    ours = [average_precisions(column, labels, 2)[0, 1] for column in silenced.T]
+    assert np.argsort(ours)[::-1].tolist() == theirs.tolist()
+    before = matrix.copy()
+    for ranker in (iou, average_precision):
+        ranker(Neurons((matrix,)), labels, "AB")
+        np.testing.assert_array_equal(matrix, before)
+
+
+def _control_by_draws(sentences: list[list[str]], shares: dict[str, float], seed: int) -> list[list[str]]:
+    """Hewitt and Liang's labels as NeuroX's repository draws them: one for each new type, in the order of the text."""
+    rng, drawn = np.random.default_rng(seed), {}
+    for word in (word for sentence in sentences for word in sentence):
+        if word not in drawn:
+            drawn[word] = str(rng.choice(list(shares), p=list(shares.values())))
+    return [[drawn[word] for word in sentence] for sentence in sentences]
+
+
+def test_control_labels_are_distributed_as_drawn_ones_but_do_not_hang_on_the_order():
+    rng = np.random.default_rng(0)
+    sentences = [[f"w{word}" for word in rng.integers(0, 4000, 8)] for _ in range(1500)]
+    shares = {"N": 0.5, "V": 0.3, "D": 0.2}
+    counts = {label: int(1000 * share) for label, share in shares.items()}
+    types = sorted({word for sentence in sentences for word in sentence})
+    ours = control_labels(types, counts, seed=0)
+    drawn = _control_by_draws(sentences, shares, seed=0)
+    of_type = {word: label for s, labels in zip(sentences, drawn, strict=True) for word, label in zip(s, labels)}  # noqa: B905
+    table = [[list(labels.values()).count(label) for label in shares] for labels in (ours, of_type)]
+    assert chi2_contingency(table).pvalue > 0.01
+    assert ours == control_labels(types[::-1], counts, seed=0)
+    assert drawn != _control_by_draws(sentences[::-1], shares, seed=0)[::-1]
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_intersection_over_union_is_the_best_of_all_thresholds(number):
     labels, columns = _columns()
-    labels, column = labels[:80], columns[number][:80]
+    labels, column = labels[:40], columns[number][:40]
     found = best_ious(column, labels, 4)
     for sign, row in ((1, found[0]), (-1, found[1])):
         for label in range(4):

@@ -17,6 +17,7 @@ from torch import Tensor
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers.checks import refuse_not_finite
+from vestige.neurons.spread import checked_ids
 
 _ROWS = 1024
 
@@ -67,6 +68,9 @@ def ablate(
             f"{tuple(weights.shape)} weights and {len(bias)} biases",
             fix="give a label per row, weights (neurons, classes) and a bias per class",
         )
+    if not len(neurons):
+        raise AnalysisError("accuracy over no rows at all", fix="give at least one row")
+    _check_numbers(neurons.width, weights=weights, bias=bias, fill=fill)
     if not keeps:
         return Ablation({})
     sets = [_members(name, ids, neurons.width) for name, ids in keeps.items()]
@@ -83,22 +87,30 @@ def ablate(
 
 def neuron_means(neurons: Neurons) -> np.ndarray:
     """The mean of every neuron over all rows, for mean-ablation."""
-    return sum(rows.sum(0, dtype=torch.float64) for _, rows in neurons.blocks()).numpy() / len(neurons)
+    total = torch.zeros(neurons.width, dtype=torch.float64)
+    for span, rows in neurons.blocks():
+        total += rows.sum(0, dtype=torch.float64)
+        if not torch.isfinite(total).all():
+            refuse_not_finite(neurons, span)
+    return total.numpy() / len(neurons)
 
 
 def _matrix(weights: Tensor | np.ndarray) -> Tensor:
     return torch.as_tensor(weights, dtype=torch.float32).detach()
 
 
+def _check_numbers(width: int, *, fill: np.ndarray | None, **found: Tensor) -> None:
+    if fill is not None and np.shape(fill) != (width,):
+        raise AnalysisError(f"fill has the shape {np.shape(fill)}", fix=f"give a value for each of {width} neurons")
+    given = found if fill is None else {**found, "fill": torch.as_tensor(fill)}
+    for name, values in given.items():
+        if not torch.isfinite(values).all():
+            raise AnalysisError(f"{name}: some values are not finite", fix="take a probe whose training went well")
+
+
 def _members(name: str, ids: np.ndarray, width: int) -> np.ndarray:
-    ids = np.asarray(ids, dtype=np.int64)
-    if len(ids) and not (ids.min() >= 0 and ids.max() < width):
-        raise AnalysisError(
-            f"keep set {name!r}: there is no neuron {ids[(ids < 0) | (ids >= width)][0]}",
-            fix=f"neurons are numbered from 0 to {width - 1}, through all layers",
-        )
     kept = np.zeros(width, dtype=bool)
-    kept[ids] = True
+    kept[checked_ids(ids, width, f"keep set {name!r}")] = True
     return kept
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.errors import AnalysisError
 from vestige.representations.store import Representations
 
 BLOCK_BYTES = 64 << 20
@@ -23,6 +24,14 @@ class Neurons:
 
     layers: tuple[np.ndarray, ...]
     """Per layer (rows, width), in memory or memory-mapped."""
+
+    def __post_init__(self) -> None:
+        shapes = [layer.shape for layer in self.layers]
+        if not shapes or any(len(shape) != 2 or shape[0] != shapes[0][0] for shape in shapes):
+            raise AnalysisError(
+                f"layers of the shapes {shapes} are no matrix of rows and neurons",
+                fix="give at least one layer (rows, width), all of the same rows",
+            )
 
     @classmethod
     def of(cls, representations: Representations) -> "Neurons":
@@ -64,7 +73,13 @@ class Neurons:
 
     def columns(self, neurons: np.ndarray) -> np.ndarray:
         """(rows, len(neurons)) float32: the chosen neurons, in the order given."""
-        neurons = np.asarray(neurons)
+        neurons = np.asarray(neurons, dtype=np.int64)
+        outside = neurons[(neurons < 0) | (neurons >= self.width)]
+        if len(outside):
+            raise AnalysisError(
+                f"there is no neuron {outside[0]} among {self.width}",
+                fix="take ids that belong to this model: they count through its layers from 0, embeddings first",
+            )
         out = np.empty((len(self), len(neurons)), dtype=np.float32)
         layers, units = self.layer_of(neurons), self.unit_of(neurons)
         for layer in np.unique(layers):

@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from vestige.errors import AnalysisError
+from vestige.neurons.spread import checked_ids
 
 _BLOCK_BYTES = 1 << 18
 """Labels are sorted so many bytes of masses at a time: small arrays stay in the processor's cache."""
@@ -55,14 +56,16 @@ def rank(weights: Tensor | np.ndarray, *, seed: int = 0, ids: np.ndarray | None 
     equal weights of one label are taken by id. Neurons without any weight, of which the probe says
     nothing, come last in an order drawn with `seed`. `ids` names the rows of a probe of some neurons.
     """
-    magnitudes = _magnitudes(weights)
-    count = magnitudes.shape[1]
-    ids = np.arange(count) if ids is None else np.asarray(ids)
+    sizes = magnitudes(weights)
+    count = sizes.shape[1]
+    ids = np.arange(count) if ids is None else checked_ids(ids, np.iinfo(np.int64).max, "the rows of weights")
+    if len(ids) != count:
+        raise AnalysisError(f"{count} rows of weights, but {len(ids)} ids", fix="name the neuron of every row")
     key, share = np.full(count, np.inf), np.zeros(count)
-    for span, order, masses in _masses(magnitudes):
+    for span, order, masses in _masses(sizes):
         np.minimum(key, _by_neuron(order, masses).min(0), out=key)
-        total = magnitudes[span].sum(1, dtype=np.float64, keepdims=True)
-        np.maximum(share, (magnitudes[span] / np.where(total > 0, total, 1)).max(0), out=share)
+        total = sizes[span].sum(1, dtype=np.float64, keepdims=True)
+        np.maximum(share, (sizes[span] / np.where(total > 0, total, 1)).max(0), out=share)
     known = np.isfinite(key)
     if not known.any():
         raise AnalysisError(
@@ -70,7 +73,7 @@ def rank(weights: Tensor | np.ndarray, *, seed: int = 0, ids: np.ndarray | None 
         )
     best = np.lexsort((ids, -share, key))[: known.sum()]
     rest = np.random.default_rng(seed).permutation(np.sort(ids[~known]))
-    return Ranking(np.concatenate([ids[best], rest]), key, ids, magnitudes)
+    return Ranking(np.concatenate([ids[best], rest]), key, ids, sizes)
 
 
 def top(ranking: Ranking, count: int) -> np.ndarray:
@@ -129,22 +132,22 @@ def _existing(count: int, neurons: int) -> int:
     return count
 
 
-def _magnitudes(weights: Tensor | np.ndarray) -> np.ndarray:
-    """|weights| as (labels, neurons) in float32."""
+def magnitudes(weights: Tensor | np.ndarray) -> np.ndarray:
+    """|weights| of a probe (neurons, labels) as (labels, neurons) in float32, if all are finite."""
     array = weights.detach().cpu().numpy() if isinstance(weights, Tensor) else np.asarray(weights)
     if array.ndim != 2 or 0 in array.shape:
         raise AnalysisError(
             f"a ranking needs weights (neurons, labels), not of shape {array.shape}",
             fix="give the weights of one probe, without its biases",
         )
-    magnitudes = np.abs(np.ascontiguousarray(array.T, dtype=np.float32))
-    bad = ~np.isfinite(magnitudes)
+    found = np.abs(np.ascontiguousarray(array.T, dtype=np.float32))
+    bad = ~np.isfinite(found)
     if bad.any():
         label, neuron = np.argwhere(bad)[0]
         raise AnalysisError(
             f"the weight of neuron {neuron} for label {label} is not finite", fix="train the probe with a lower rate"
         )
-    return magnitudes
+    return found
 
 
 def _masses(magnitudes: np.ndarray, ascending: bool = False) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -180,11 +183,11 @@ def _by_neuron(order: np.ndarray, masses: np.ndarray) -> np.ndarray:
 def _union_at_mass(weights: Tensor | np.ndarray, mass: float, ascending: bool) -> np.ndarray:
     if not 0 <= mass <= 1:
         raise AnalysisError(f"a mass is a number from 0 to 1, not {mass}", fix="0.2 is 20 % of a label's weights")
-    magnitudes = _magnitudes(weights)
-    chosen = np.zeros(magnitudes.shape[1], dtype=bool)
-    for span, order, masses in _masses(magnitudes, ascending):
+    sizes = magnitudes(weights)
+    chosen = np.zeros(sizes.shape[1], dtype=bool)
+    for span, order, masses in _masses(sizes, ascending):
         inside = masses < mass
         inside[:, 0] = True
-        inside[~magnitudes[span].any(1)] = False
+        inside[~sizes[span].any(1)] = False
         chosen[order[inside]] = True
     return np.flatnonzero(chosen)

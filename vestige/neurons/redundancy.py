@@ -11,7 +11,7 @@ as all at once, and only the largest part needs the memory of SciPy's float64 di
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -112,6 +112,8 @@ def correlation_clusters(
             f"a threshold of {threshold} for distances from 0 to {1 if absolute else 2}",
             fix="0.3 puts together what correlates with at least 0.7 or so",
         )
+    if method not in get_args(Method):
+        raise AnalysisError(f"unknown method {method!r}", fix=f"choose from {', '.join(get_args(Method))}")
     chosen = _chosen(neurons, ids)
     layers = neurons.layer_of(chosen) if within_layers else np.zeros(len(chosen), dtype=int)
     of = np.empty(len(chosen), dtype=np.int64)

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.errors import AnalysisError
 from vestige.solvers.path import BATCH, steps_for
-from vestige.solvers.proximal import Form, Probes, train
+from vestige.solvers.problem import check_labels
+from vestige.solvers.proximal import Form, Probes, refuse_not_finite, train
 from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate
 from vestige.solvers.visit import Rows, Visit, sample_rows, typical_size
 
@@ -51,15 +54,20 @@ def polish(
     A round has `passes` passes (see `steps_for`). It also ends when a round gains less than a tenth
     of the tolerance. `start` holds weights and biases, for example of a path.
     """
+    check_labels(labels, classes, len(source))
     gold = labels.unsqueeze(0)
     size = typical_size(source.rows(sample_rows(len(source))))
     probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form, size)
     if start is not None:
+        _check_start(start, probes)
         probes.weights.copy_(start[0])
         probes.biases.copy_(start[1])
     batches = iter(Visit(source, BATCH, seed))
     steps = steps_for(passes, len(source))
     best = _measured(source, gold, probes, 0.0)
+    if not np.isfinite(best.objective):
+        for span, rows in source.blocks():
+            refuse_not_finite(rows, np.arange(span.start, span.stop))
     rate = RATE if start is not None else 4 * RATE
     for round_ in range(rounds):
         train(probes, batches, gold, steps, rate / 2**round_, last=0.5)
@@ -69,6 +77,15 @@ def polish(
         if best.gap <= tolerance or (round_ > 1 and 0 <= gained < tolerance / 10):
             break
     return best
+
+
+def _check_start(start: tuple[Tensor, Tensor], probes: Probes) -> None:
+    if start[0].shape != probes.weights.shape or start[1].shape != probes.biases.shape:
+        raise AnalysisError(
+            f"a start of {tuple(start[0].shape)} weights and {tuple(start[1].shape)} biases for a probe of "
+            f"{tuple(probes.weights.shape)} and {tuple(probes.biases.shape)}",
+            fix="start from a probe of the same columns and classes",
+        )
 
 
 def _measured(source: Rows, labels: Tensor, probes: Probes, passes: float) -> Polished:

@@ -76,8 +76,21 @@ def unit_scale(features: Features, what: str) -> float:
     return 1.0 / size
 
 
+def check_labels(labels: Tensor, classes: int, rows: int) -> None:
+    """Refuse labels (P, rows) that are not a class number per row; a class may have no example."""
+    if labels.shape[-1] != rows or not rows:
+        raise AnalysisError(f"{labels.shape[-1]} labels for {rows} training rows", fix="give one label per row")
+    if labels.is_floating_point() or labels.min() < 0 or labels.max() >= classes:
+        raise AnalysisError(
+            f"labels are whole numbers from 0 to {classes - 1}, found {labels.dtype} from {labels.min().item()} to "
+            f"{labels.max().item()}",
+            fix="train on rows whose label is among the classes; only held-out rows may have the label -1",
+        )
+
+
 def log_shares(labels: Tensor, classes: int) -> Tensor:
     """(P, classes): the logarithm of every class' share, smoothed by half a row; labels (P, rows)."""
+    check_labels(labels, classes, labels.shape[1])
     counts = torch.stack([torch.bincount(row, minlength=classes) for row in labels]).float()
     return ((counts + 0.5) / (labels.shape[1] + 0.5 * classes)).log()
 

@@ -20,8 +20,9 @@ where r* is the conjugate of the penalty and R says how far each bias is taken t
 optimum: at least 1, at least four diagonal Newton steps. Biases are not penalised, so no strict
 bound exists without such a guess; on rows of unit root mean square, as the probes use them, it
 held in every case that was tried, on rows far from the origin it can fall short by a small
-factor. With l2 = 0, p is first shrunk towards Y so that |V| <= l1; with neither penalty there is
-no finite dual bound and the largest slope decides.
+factor. Every p shrunk towards Y gives a bound as well; with l1 > 0 the best of some is taken, with
+l2 = 0 the one that is shrunk until |V| <= l1. With neither penalty there is no finite dual bound
+and the largest slope decides.
 """
 
 from collections import deque
@@ -36,6 +37,8 @@ from vestige.solvers.visit import Rows
 
 MEMORY = 30
 """Pairs of steps and gradient changes that L-BFGS remembers."""
+SHRINKS = 9
+"""Points between no shrinking and all of it at which the dual bound is tried."""
 
 
 @dataclass(frozen=True)
@@ -143,20 +146,21 @@ def evaluate(features: Rows, labels: Tensor, weights: Tensor) -> Evaluation:
 
 def duality_gap(at: Evaluation, weights: Tensor, penalty: Penalty) -> Tensor:
     """(P,): how far the objective can at most be above its minimum; infinite without any penalty."""
-    slope = at.gradient[:, :-1].abs()
-    largest = slope.amax((1, 2)).double()
+    slope = at.gradient[:, :-1].abs().double()
     l1, l2 = penalty.l1.double(), penalty.l2.double()
-    ridge = l2.view(-1) > 0
-    lasso = ~ridge & (l1.view(-1) > 0)
-    shrink = torch.where(lasso, (l1.view(-1) / largest.clamp(min=1e-30)).clamp(max=1.0), torch.ones_like(largest))
-    beyond = (slope.double() - l1).clamp(min=0.0).square().sum((1, 2))
-    conjugate = torch.where(ridge, beyond / (4 * l2.view(-1).clamp(min=1e-30)), torch.zeros_like(beyond))
+    lasso, ridge = l1.view(-1) > 0, l2.view(-1) > 0
     drift = at.gradient[:, -1].double()
     reach = (4 * drift.abs() / at.spread.double().clamp(min=1e-9)).clamp(min=1.0)
     bias = (weights[:, -1].double() * drift - reach * drift.abs()).sum(1)
-    primal = at.loss + penalty.value(weights[:, :-1])
-    gap = primal - (shrink * (at.entropy + bias) - conjugate)
-    return torch.where(ridge | lasso, gap, torch.full_like(gap, float("inf")))
+    least = torch.where(lasso, (l1.view(-1) / slope.amax((1, 2)).clamp(min=1e-30)).clamp(max=1.0), 1.0)
+    dual = torch.full_like(bias, -float("inf"))
+    for power in torch.linspace(0, 1, SHRINKS).tolist() if bool(lasso.any()) else [0.0]:
+        shrink = least**power
+        beyond = (shrink.view(-1, 1, 1) * slope - l1).clamp_(min=0.0).square_().sum((1, 2))
+        conjugate = torch.where(ridge, beyond / (4 * l2.view(-1)).clamp(min=1e-30), 0.0 if power == 1 else torch.inf)
+        dual = torch.maximum(dual, shrink * (at.entropy + bias) - conjugate)
+    gap = at.loss + penalty.value(weights[:, :-1]) - dual
+    return torch.where(ridge | lasso, gap, float("inf"))
 
 
 class _Search:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vestige.errors import AnalysisError
+from vestige.errors import AnalysisError, RepresentationError
 from vestige.neurons.ablation import ablate, neuron_means
 from vestige.neurons.matrix import Neurons
 
@@ -82,9 +82,9 @@ def test_no_set_no_answer(made):
 
 def test_what_does_not_fit_is_refused(made):
     neurons, labels, weights, bias = made
-    with pytest.raises(AnalysisError, match="'top': there is no neuron 17"):
+    with pytest.raises(AnalysisError, match="keep set 'top': neuron 17, but there are 17"):
         ablate(neurons, labels, weights, bias, {"top": np.array([3, 17])})
-    with pytest.raises(AnalysisError, match="no neuron -1"):
+    with pytest.raises(AnalysisError, match="neuron -1, but there are 17"):
         ablate(neurons, labels, weights, bias, {"top": np.array([-1])})
     with pytest.raises(AnalysisError, match=r"\(16, 4\) weights"):
         ablate(neurons, labels, weights[1:], bias, {})
@@ -92,5 +92,38 @@ def test_what_does_not_fit_is_refused(made):
         ablate(neurons, labels[1:], weights, bias, {})
     broken = Neurons((*neurons.layers[:2], neurons.layers[2].copy()))
     broken.layers[2][1200, 1] = np.nan
-    with pytest.raises(AnalysisError, match="layer 2, unit 1"):
+    with pytest.raises(RepresentationError, match="layer 2, unit 1"):
         ablate(broken, labels, weights, bias, {"top": np.array([15])})
+    with pytest.raises(RepresentationError, match="layer 2, unit 1"):
+        neuron_means(broken)
+
+
+@pytest.mark.parametrize("mask", [np.arange(17) < 4, np.array([0.7])])
+def test_a_mask_is_not_taken_for_ids(made, mask):
+    with pytest.raises(AnalysisError, match="expected a list of neuron ids"):
+        ablate(*made, {"top": mask})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("which", ["weights", "bias", "fill"])
+def test_numbers_of_the_probe_that_are_not_finite_are_named(made, which, value):
+    neurons, labels, *_ = made
+    given = {"weights": made[2].copy(), "bias": made[3].copy(), "fill": np.zeros(17)}
+    given[which].flat[3] = value
+    with pytest.raises(AnalysisError, match=f"{which}: some values are not finite"):
+        ablate(neurons, labels, given["weights"], given["bias"], {"some": [1]}, fill=given["fill"])
+
+
+def test_a_fill_of_another_length_and_no_rows_are_refused(made):
+    neurons, labels, weights, bias = made
+    with pytest.raises(AnalysisError, match=r"fill has the shape \(16,\)"):
+        ablate(*made, {"some": [1]}, fill=np.zeros(16))
+    nothing = Neurons(tuple(layer[:0] for layer in neurons.layers))
+    with pytest.raises(AnalysisError, match="no rows"):
+        ablate(nothing, labels[:0], weights, bias, {"some": [1]})
+
+
+def test_a_probe_without_any_weight_predicts_its_bias(made):
+    neurons, labels, weights, bias = made
+    found = ablate(neurons, labels, 0 * weights, bias, {"all": np.arange(17), "none": []})
+    assert found.accuracy == dict.fromkeys(("all", "none"), (labels == bias.argmax()).mean())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vestige.errors import AnalysisError
+from vestige.errors import AnalysisError, RepresentationError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers import RANKERS, agreement, columns, greedy, hard_threshold, random
 from vestige.neurons.rankers.columns import mutual_informations
@@ -56,7 +56,7 @@ def test_bad_input_is_refused(name):
     with pytest.raises(AnalysisError, match="at least two labels"):
         RANKERS[name](neurons, labels * 0, ("A",))
     neurons.layers[1][299, 3] = np.nan
-    with pytest.raises(AnalysisError, match="layer 1, unit 3"):
+    with pytest.raises(RepresentationError, match="layer 1, unit 3"):
         RANKERS[name](neurons, labels, CLASSES)
 
 
@@ -137,6 +137,21 @@ def test_gaussian_bears_a_label_with_one_example_and_neurons_without_spread():
     assert np.isfinite(gaussian_informations(neurons, labels, CLASSES)).all()
 
 
+@pytest.mark.parametrize("name", TELLING)
+def test_neurons_that_all_never_change_are_ranked_somehow(name):
+    _, labels = _made()
+    neurons = Neurons((np.zeros((300, 3), np.float32), np.full((300, 2), 7, np.float32)))
+    assert sorted(RANKERS[name](neurons, labels, CLASSES)) == list(range(5))
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_stored_half_precision_is_read_as_its_float32(name):
+    neurons, labels = _made()
+    half = Neurons(tuple(layer.astype(np.float16) for layer in neurons.layers))
+    same = Neurons(tuple(layer.astype(np.float32) for layer in half.layers))
+    assert RANKERS[name](half, labels, CLASSES).tolist() == RANKERS[name](same, labels, CLASSES).tolist()
+
+
 def test_random_is_a_matter_of_the_seed():
     neurons, labels = _made()
     assert random(neurons, labels, CLASSES, seed=1).tolist() != random(neurons, labels, CLASSES, seed=2).tolist()
@@ -150,6 +165,10 @@ def test_hard_threshold_is_a_share_of_each_labels_largest():
     assert hard_threshold(np.zeros((3, 2)), 2).tolist() == []
     with pytest.raises(AnalysisError, match="above 1"):
         hard_threshold(weights, 0.5)
+    with pytest.raises(AnalysisError, match="neuron 1 for label 0 is not finite"):
+        hard_threshold(np.array([[1.0], [np.nan]]), 2)
+    with pytest.raises(AnalysisError, match=r"shape \(3,\)"):
+        hard_threshold(np.ones(3), 2)
 
 
 def test_agreement_of_rankings():

@@ -121,6 +121,8 @@ def test_a_share_becomes_a_count():
         (lambda: top_at_mass(EXAMPLE, 20), "not 20"),
         (lambda: rank(np.zeros((4, 2))), "smaller l1"),
         (lambda: rank(np.array([[1.0, 2.0], [np.nan, 1.0]])), "neuron 1 for label 0"),
+        (lambda: rank(EXAMPLE, ids=np.arange(2)), "3 rows of weights, but 2 ids"),
+        (lambda: rank(EXAMPLE, ids=np.array([5, 5, 1])), "neuron 5 occurs twice"),
         (lambda: rank(np.zeros(4)), r"shape \(4,\)"),
         (lambda: rank(np.zeros((0, 3))), "shape"),
     ],

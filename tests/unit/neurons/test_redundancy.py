@@ -47,6 +47,11 @@ class TestCorrelations:
         neurons, ids = made(1), np.array([70, 3, 21, 0, 55])
         np.testing.assert_allclose(correlations(neurons, ids), correlations(neurons)[np.ix_(ids, ids)], atol=2e-7)
 
+    def test_stored_half_precision_is_read_as_its_float32(self):
+        half = Neurons(tuple(layer.astype(np.float16) for layer in made(1).layers))
+        same = Neurons(tuple(layer.astype(np.float32) for layer in half.layers))
+        np.testing.assert_array_equal(correlations(half), correlations(same))
+
     def test_large_means_cost_no_digits(self):
         rng = np.random.default_rng(2)
         small = rng.integers(-8, 9, size=(500, 6))
@@ -176,6 +181,10 @@ class TestRefused:
                 correlation_clusters(neurons, ids=ids)
         with pytest.raises(AnalysisError, match="1 rows"):
             correlations(Neurons((neurons.layers[0][:1],)))
+
+    def test_methods_for_which_parts_may_not_be_clustered_one_by_one(self):
+        with pytest.raises(AnalysisError, match="unknown method 'ward'"):
+            correlation_clusters(made(13), method="ward")
 
     @pytest.mark.parametrize(("threshold", "absolute"), [(-0.1, True), (1.1, True), (2.1, False)])
     def test_thresholds(self, threshold, absolute):

@@ -12,6 +12,7 @@ from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers.columns import average_precision, iou, mutual_information
 from vestige.neurons.rankers.greedy import gaussian
 from vestige.neurons.rankers.means import probeless
+from vestige.neurons.ranking import magnitudes
 
 Ranker = Callable[[Neurons, np.ndarray, Sequence[str]], np.ndarray]
 """(neurons, label numbers (rows,), names of the labels) -> ids of all neurons, best first."""
@@ -42,8 +43,8 @@ def hard_threshold(weights: Tensor | np.ndarray, fraction: float) -> np.ndarray:
             f"hard_threshold divides a label's largest weight by `fraction`: at {fraction} nothing is above it",
             fix="give a number above 1; 2 selects weights above half the largest",
         )
-    magnitudes = np.abs(np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights))
-    return np.flatnonzero((magnitudes > magnitudes.max(0) / fraction).any(1))
+    found = magnitudes(weights)
+    return np.flatnonzero((found > found.max(1, keepdims=True) / np.float64(fraction)).any(0))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vestige.errors import AnalysisError
+from vestige.errors import AnalysisError, RepresentationError
 from vestige.neurons.matrix import Neurons
 
 
@@ -39,7 +39,7 @@ def refuse_not_finite(neurons: Neurons, rows: slice | np.ndarray) -> None:
     for layer, array in enumerate(neurons.layers):
         bad = ~np.isfinite(array[rows]).all(0)
         if bad.any():
-            raise AnalysisError(
+            raise RepresentationError(
                 f"layer {layer}, unit {bad.argmax()}: activations are not finite",
                 fix="extract the representations anew, in float32",
             )

@@ -67,6 +67,8 @@ def gaussian(
     sample = np.unique(np.linspace(0, len(labels) - 1, min(rows, len(labels))).round().astype(np.int64))
     alone = _alone(neurons, labels, found, scale, sample)
     order = best_first(alone, found.constant)
+    if found.constant.all():
+        return order
     pool = np.sort(order[: min(max(most, candidates), int((~found.constant).sum()))])
     picked = pool[_greedy(neurons, labels, found, scale, sample, pool, min(most, len(pool)))]
     return np.concatenate([picked, order[~np.isin(order, picked)]])
