@@ -1,31 +1,40 @@
-"""Fine-tune a model on a sentence-classification task and keep it as an ordinary Hugging Face folder."""
+"""Fine-tune a model on a task and keep it as an ordinary Hugging Face folder.
+
+A folder holds weights, tokenizer and configuration as transformers writes them, checkpoint-<step>
+folders of the same kind, the log (finetune.json), every held-out answer and a model card.
+"""
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import PreTrainedTokenizerBase
 
 from vestige.cache import cache_folder, writing
 from vestige.corpus.types import Task, words_digest
-from vestige.digest import digest_json
+from vestige.digest import digest_chunks, digest_json
 from vestige.errors import ModelError
-from vestige.finetune.recipe import Recipe
-from vestige.models.align import Encoded, align, encode_words
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.identity import tokenizer_digest, weights_digest
-from vestige.models.load import load_tokenizer, quiet_transformers
-from vestige.models.sources import model_folder
+from vestige.finetune.card import model_card
+from vestige.finetune.loop import Run
+from vestige.finetune.model import LOG, Tunable, build
+from vestige.finetune.problems import find_problem
+from vestige.finetune.recipe import Lora, Recipe, load_recipe
+from vestige.finetune.score import score, values
+from vestige.finetune.workplace import STATE, working
+from vestige.models.identity import config_identity, hash_tensors, tokenizer_digest
+from vestige.models.load import load_backbone, load_tokenizer
+from vestige.models.reading import AS_IS
+from vestige.models.sources import MINILM, model_folder
+from vestige.models.surgery import keep as keep_only
 from vestige.models.weights import check_weight_files
-from vestige.progress import bar
+from vestige.version import __version__
 
-VERSION = 1
-"""Raised when the same recipe would give other weights."""
+VERSION = 2
+"""Raised when the same recipe would give other weights, or the folder other files."""
 
 
 @dataclass(frozen=True)
@@ -39,154 +48,158 @@ class Tuned:
 def finetune(
     base: str | Path,
     task: Task,
-    recipe: Recipe,
+    recipe: Recipe | str,
     *,
     seed: int = 0,
     device: str = "cpu",
     threads: int = 2,
     cache: Path | None = None,
+    keep: Sequence[int] | None = None,
+    state_seconds: float = 300.0,
 ) -> Tuned:
-    """Fine-tune the model `base` (a name or folder) on a sentence-level task; cached by content."""
-    if task.level != "sentence":
-        raise ModelError(
-            f"task {task.name!r} is at level {task.level!r}; only sentence classification can be trained",
-            fix="choose a task at level 'sentence'",
-        )
+    """Fine-tune the model `base` (a name or folder) on a task; cached by content.
+
+    `recipe` is a Recipe or the name of one (`recipes()`). `keep` cuts the model to these blocks
+    (counted from 0) first. A run that was killed goes on where it was at most `state_seconds`
+    before, with the same result to the bit. With `recipe.lora` the folder holds an adapter, or
+    the merged model where the recipe says so.
+    """
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    problem = find_problem(task, recipe)
+    _check(task, recipe, keep)
     folder = model_folder(base)
     check_weight_files(folder)
     torch.set_num_threads(threads)
-    model, encoder = _with_fresh_head(folder, task, seed, device)
-    data = [words_digest(task.corpus["train"]), task.digest(["train"])]
-    start = weights_digest(model)
-    tokens = tokenizer_digest(encoder.tokenizer)
-    key = digest_json([VERSION, start, tokens, data, asdict(recipe), seed, threads, device])
+    backbone, _ = load_backbone(folder, torch.float32, False, False, None, AS_IS)
+    if keep is not None:
+        backbone = keep_only(backbone, list(keep))
+    tokenizer = load_tokenizer(folder)
+    data = {split: [words_digest(s), task.digest([split])] for split, s in task.corpus.splits.items()}
+    weights = digest_chunks(hash_tensors({f".{name}": tensor for name, tensor in backbone.state_dict().items()}))
+    start = [weights, config_identity(backbone.config), tokenizer_digest(tokenizer)]
+    together = int(os.environ.get("WORLD_SIZE", "1"))
+    key = digest_json([VERSION, start, data, problem.describe(), recipe.identity(), seed, threads, device, together])
     place = cache_folder(cache) / "models" / key
-    if not place.exists():
-        with writing(place) as temporary:
-            log = _train(model, encoder, task, recipe, seed)
-            with quiet_transformers():
-                model.save_pretrained(temporary)
-                load_tokenizer(folder).save_pretrained(temporary)
-            card = {
-                "base": str(base),
+    if not (place / LOG).exists():
+        with torch.random.fork_rng(devices=_indices(device)), working(place, LOG) as temporary:
+            model = build(backbone, tokenizer, problem, recipe, name=_name(base, folder), seed=seed, device=device)
+            del backbone
+            said = {
+                "vestige": __version__,
+                "base": str(base if str(base) == MINILM else _name(base, folder)),
                 "task": f"{task.corpus.name}/{task.name}",
+                "level": task.level,
+                "kind": problem.kind,
+                "problem": problem.describe(),
                 "recipe": asdict(recipe),
                 "seed": seed,
+                "keep": None if keep is None else list(keep),
+                "adapter": isinstance(recipe.lora, Lora) and not recipe.lora.merge,
+                "data": data,
             }
-            (temporary / "finetune.json").write_text(json.dumps({**card, **log}, indent=1))
-    return Tuned(place, json.loads((place / "finetune.json").read_text()))
+            _train(model, tokenizer, task, recipe, seed, temporary, said, state_seconds)
+    (place / STATE).unlink(missing_ok=True)
+    return Tuned(place, json.loads((place / LOG).read_text()))
 
 
-def _with_fresh_head(folder: Path, task: Task, seed: int, device: str) -> tuple[PreTrainedModel, HuggingFaceEncoder]:
-    """The model with a new classifier (for BERT: pooler and classifier), drawn from the seed."""
-    labels = sorted(task.label_counts)
-    if len(labels) < 2:
+def finetune_runs(
+    base: str | Path, task: Task, recipe: Recipe | str, *, seeds: Iterable[int] = range(3), **options: Any
+) -> list[Tuned]:
+    """Independent runs, one per seed: another head and another order of the data."""
+    return [finetune(base, task, recipe, seed=seed, **options) for seed in seeds]
+
+
+def _train(
+    model: Tunable,
+    tokenizer: PreTrainedTokenizerBase,
+    task: Task,
+    recipe: Recipe,
+    seed: int,
+    folder: Path,
+    said: dict[str, Any],
+    state_seconds: float,
+) -> None:
+    """Train the model and fill the folder."""
+    problem = model.problem
+    examples, notes = problem.examples(model.encoder, task.corpus["train"], task.name, True)
+    if not examples:
+        raise ModelError(f"{said['task']}: no sentence of train can be trained on", fix="; ".join(notes))
+    held = [split for split in ("dev", "test") if split in task.corpus.splits][:1]
+    learning = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    sizes = {"parameters": sum(p.numel() for p in model.parameters()), "learning": learning}
+
+    def save(place: Path) -> None:
+        with writing(place) as temporary:
+            model.save(temporary)
+            tokenizer.save_pretrained(temporary)
+            (temporary / LOG).write_text(json.dumps(said, indent=1, ensure_ascii=False))
+
+    run = Run(
+        model,
+        examples,
+        recipe,
+        seed=seed,
+        folder=folder,
+        score=lambda: {key: value for split in held for key, value in values(model, task, split).items()},
+        save=save,
+        watched=f"dev_{problem.primary}",
+        state_seconds=state_seconds,
+    )
+    progress = run.train(said["task"])
+    found = {split: score(model, task, split) for split in task.corpus.splits if split != "train"}
+    if not run.accelerator.is_main_process:
+        return
+    model.save(folder)
+    tokenizer.save_pretrained(folder)
+    if not recipe.early_stopping:
+        _share(folder, folder / f"checkpoint-{progress.step}")
+    for split, scores in found.items():
+        scores.write(folder / f"answers-{split}.jsonl")
+    log = {
+        **said,
+        **sizes,
+        "examples": len(examples),
+        "steps": progress.step,
+        "epoch": progress.best or progress.epoch,
+        "primary": problem.primary,
+        "scores": {split: scores.summary() for split, scores in found.items()},
+        "notes": [*(f"train: {note}" for note in notes), *(note for scores in found.values() for note in scores.notes)],
+        "checkpoints": progress.checkpoints,
+        "curve": progress.curve,
+        "losses": progress.losses,
+    }
+    (folder / "README.md").write_text(model_card(log), encoding="utf-8")
+    (folder / LOG).write_text(json.dumps(log, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def _check(task: Task, recipe: Recipe, keep: Sequence[int] | None) -> None:
+    if recipe.early_stopping is not None and "dev" not in task.corpus.splits:
         raise ModelError(
-            f"task {task.name!r} has only the label {labels[0]!r} in train", fix="two labels are needed to train"
+            f"early stopping needs a dev split; {task.corpus.name} has {', '.join(task.corpus.splits)}",
+            fix="cut one from train with hold_out(), or drop early_stopping",
         )
-    names = dict(enumerate(labels))
-    tokenizer = load_tokenizer(folder)
-    torch.manual_seed(seed)
-    with quiet_transformers():
-        model = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            num_labels=len(labels),
-            id2label=names,
-            label2id={label: index for index, label in names.items()},
-            dtype=torch.float32,
-            use_safetensors=True,
+    if keep is not None and isinstance(recipe.lora, Lora) and not recipe.lora.merge:
+        raise ModelError(
+            "an adapter on a model whose blocks were cut has no base on disk to be loaded onto",
+            fix="lora: {merge: true}, or save the cut model and tune that",
         )
-    if model.config.pad_token_id is None:
-        model.config.pad_token_id = tokenizer.pad_token_id or tokenizer.eos_token_id
-    pooler = getattr(model.base_model, "pooler", None)
-    for module in pooler.modules() if isinstance(pooler, torch.nn.Module) else ():
-        if isinstance(module, torch.nn.Linear):
-            module.weight.data.normal_(0.0, model.config.initializer_range)
-            module.bias.data.zero_()
-    return model.to(device), HuggingFaceEncoder(model.base_model, tokenizer, str(folder), device)
 
 
-def _train(model: PreTrainedModel, encoder: HuggingFaceEncoder, task: Task, recipe: Recipe, seed: int) -> dict:
-    number = {label: index for index, label in enumerate(sorted(task.label_counts))}
-    encoded = _encode(encoder, task, "train", recipe)
-    labels = torch.tensor([number[label] for label in task.labels("train")])
-    steps = recipe.epochs * -(-len(encoded) // recipe.batch)
-    optimiser = _optimiser(model, recipe)
-    warmup = max(1, round(recipe.warmup * steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (step + 1) / warmup))
-    rng = np.random.default_rng([seed, len(encoded)])
-    curve = [{"epoch": 0, **_score(model, encoder, task, number, recipe)}]
-    with bar(f"fine-tuning on {task.corpus.name}/{task.name}", steps) as shown:
-        for epoch in range(1, recipe.epochs + 1):
-            model.train()
-            total = 0.0
-            for which in _batches([len(e.ids) for e in encoded], recipe.batch, rng):
-                loss = _loss(model, encoder, [encoded[i] for i in which], labels[which])
-                if not torch.isfinite(loss.detach()):
-                    raise ModelError(
-                        f"fine-tuning diverged: the loss of epoch {epoch} is {float(loss.detach())}",
-                        fix="lower the learning rate",
-                    )
-                optimiser.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-                optimiser.step()
-                schedule.step()
-                total += float(loss.detach()) * len(which)
-                shown.advance()
-            curve.append({"epoch": epoch, "loss": total / len(encoded), **_score(model, encoder, task, number, recipe)})
-    model.eval()
-    return {"curve": curve, "steps": steps}
+def _name(base: str | Path, folder: Path) -> str:
+    """What an adapter calls its base: the hub's name, or the folder."""
+    return str(folder.resolve()) if Path(base).is_dir() or str(base) == MINILM else str(base)
 
 
-def _encode(encoder: HuggingFaceEncoder, task: Task, split: str, recipe: Recipe) -> list[Encoded]:
-    limit = min(recipe.max_tokens, encoder.limit or recipe.max_tokens)
-    return list(align(partial(encode_words, encoder.tokenizer), task.corpus[split], limit, "truncate"))
+def _indices(device: str) -> list[int]:
+    return [] if device == "cpu" else list(range(torch.cuda.device_count()))
 
 
-def _loss(model: PreTrainedModel, encoder: HuggingFaceEncoder, batch: Sequence[Encoded], labels: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(_logits(model, encoder, batch), labels.to(encoder.device))
-
-
-def _logits(model: PreTrainedModel, encoder: HuggingFaceEncoder, batch: Sequence[Encoded]) -> Tensor:
-    """Heads that read the last position (XLNet's) need the padding on the left."""
-    last = getattr(model.config, "summary_type", "") == "last"
-    return model(**encoder.inputs(batch, "left" if last else "right")).logits
-
-
-@torch.inference_mode()
-def _score(
-    model: PreTrainedModel, encoder: HuggingFaceEncoder, task: Task, number: dict[str, int], recipe: Recipe
-) -> dict[str, float]:
-    """Accuracy on every held-out split there is; labels unseen in train count as wrong."""
-    model.eval()
-    scores = {}
-    for split in ("dev", "test"):
-        if split not in task.corpus.splits:
-            continue
-        encoded = _encode(encoder, task, split, recipe)
-        gold = torch.tensor([number.get(label, -1) for label in task.labels(split)])
-        predicted = torch.empty_like(gold)
-        for which in _batches([len(e.ids) for e in encoded], 64, None):
-            predicted[which] = _logits(model, encoder, [encoded[i] for i in which]).argmax(-1).cpu()
-        scores[f"{split}_accuracy"] = float((predicted == gold).float().mean())
-    return scores
-
-
-def _optimiser(model: PreTrainedModel, recipe: Recipe) -> torch.optim.Optimizer:
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    spared = [p for p in model.parameters() if p.ndim <= 1]
-    groups = [{"params": decayed, "weight_decay": recipe.decay}, {"params": spared, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, eps=recipe.epsilon, fused=True)
-
-
-def _batches(lengths: Sequence[int], size: int, rng: np.random.Generator | None) -> Iterator[list[int]]:
-    """Batches of similar lengths: shuffled, sorted within pools of sixteen batches, shuffled again."""
-    order = np.arange(len(lengths)) if rng is None else rng.permutation(len(lengths))
-    pool = 16 * size
-    batches = []
-    for start in range(0, len(order), pool):
-        part = sorted(order[start : start + pool], key=lambda number: lengths[number])
-        batches += [[int(i) for i in part[at : at + size]] for at in range(0, len(part), size)]
-    for index in range(len(batches)) if rng is None else rng.permutation(len(batches)):
-        yield batches[index]
+def _share(folder: Path, last: Path) -> None:
+    """The last checkpoint is the model itself: its weights need no second place on the disk."""
+    for file in last.glob("*.safetensors") if last.is_dir() else ():
+        linked = file.with_name(f".{file.name}.part")
+        try:
+            os.link(folder / file.name, linked)
+        except OSError:
+            return
+        linked.replace(file)
