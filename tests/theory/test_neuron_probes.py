@@ -135,7 +135,7 @@ class TestFromDisk:
 
     @pytest.fixture
     def small_budget(self, monkeypatch):
-        monkeypatch.setattr("vestige.solvers.visit.Visit.__init__.__defaults__", (100_000,))
+        monkeypatch.setattr("vestige.solvers.visit.RESIDENT_BYTES", 100_000)
 
     def objective(self, source, y, weights, biases, l1=1e-3, l2=1e-3) -> float:
         logits = source.rows(slice(None)) @ weights + biases

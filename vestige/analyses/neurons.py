@@ -38,7 +38,7 @@ class NeuronAnalysis(Analysis):
     source: ClassVar[str] = "durrani2020; durrani2021, section 4.2"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 2
+    version = 3
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     l1: float | None = None

@@ -96,7 +96,7 @@ def replace_blocks(
     if blocks:
         mine.check_own()
         theirs.check_own()
-    _check_same_settings(mine, theirs)
+    check_same_settings(mine, theirs)
     fixed, norm = mine.outside()
     named = [f"{mine.path}.{block}.{name}" for block in blocks for name in mine.blocks[block].state_dict()]
     named += (norm if mine.depth - 1 in blocks else {}) | (fixed if embeddings else {})
@@ -176,7 +176,7 @@ def _described(tensor: Tensor | None) -> str:
     return "missing" if tensor is None else f"{tuple(tensor.shape)} in {tensor.dtype}"
 
 
-def _check_same_settings(mine: Parts, theirs: Parts) -> None:
+def check_same_settings(mine: Parts, theirs: Parts) -> None:
     for number, pair in enumerate(zip(mine.blocks, theirs.blocks, strict=False)):
         if (found := next(_differences(*pair), None)) is not None:
             raise ModelError(f"block {number} of the models differs: {found}", fix="use models of one architecture")

@@ -3,7 +3,8 @@
 Neurons are added from the top of a ranking, a step at a time, and a probe is trained on just those
 until its accuracy on dev is within delta of the probe that has all neurons. Several sizes are
 trained together: they are nested, so one matrix of columns, with zeros where a size ends, does for
-all of them.
+all of them. As the objective is convex, where a probe starts matters to the time alone, and larger
+sets start from the solution of the smaller ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,13 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
 from vestige.solvers.path import BATCH, steps_for
+from vestige.solvers.problem import check_labels
 from vestige.solvers.proximal import Form, Probes, train
-from vestige.solvers.visit import Visit, sample_rows, typical_size
+from vestige.solvers.visit import Frame, Visit, refuse_not_finite
 
 PASSES = 3.0
 """See `vestige.solvers.path.steps_for`."""
+FEW = 800
+"""Below so many columns a pass is cheap, and there are more of them in proportion, up to `MOST` times."""
+MOST = 6
 RATE = 5.6e-3
 TOGETHER = 5
 """Sizes that are trained in one matrix."""
@@ -38,7 +44,10 @@ class Subset:
     def predict(self, held: Neurons) -> np.ndarray:
         """The class of every row."""
         columns = torch.from_numpy(held.columns(self.neurons))
-        return torch.addmm(self.biases, columns, self.weights).argmax(1).numpy()
+        logits = torch.addmm(self.biases, columns, self.weights)
+        if not bool(torch.isfinite(logits).all()):
+            refuse_not_finite(columns, np.arange(len(columns)))
+        return logits.argmax(1).numpy()
 
     def accuracy(self, held: Neurons, labels: np.ndarray) -> float:
         """Share of rows it gets right."""
@@ -56,25 +65,36 @@ def train_subsets(
     l2: float = 0.0,
     form: Form = "squared",
     passes: float = PASSES,
+    start: Subset | None = None,
     seed: int = 0,
 ) -> list[Subset]:
     """Probes on the first k neurons of `order`, for every k of `sizes`; labels (probes or 1, rows) or (rows,).
 
-    With several rows of labels, as many as sizes, each size has labels of its own.
+    With several rows of labels, as many as sizes, each size has labels of its own. `start` is a
+    probe on the first neurons of the same order.
     """
     gold = labels if labels.ndim == 2 else labels.unsqueeze(0)
+    check_labels(gold, classes, len(source))
+    wrong = [size for size in sizes if not 1 <= size <= len(order)]
+    if wrong or not sizes:
+        raise AnalysisError(
+            f"sets of {wrong[0] if wrong else 'no'} neurons out of {len(order)}", fix=f"ask for 1 to {len(order)}"
+        )
     widest = max(sizes)
     columns = Neurons((source.columns(order[:widest]),))
-    size = typical_size(columns.rows(sample_rows(len(columns))))
-    probes = Probes.at_zero(gold, widest, classes, [l1] * len(sizes), [l2] * len(sizes), form, size)
+    frame = Frame.of(columns)
+    probes = Probes.at_zero(gold, widest, classes, [l1] * len(sizes), [l2] * len(sizes), form, frame)
     if len(set(sizes)) > 1:
         inside = torch.arange(widest).unsqueeze(1) < torch.tensor(sizes)
         probes.mask = inside.repeat_interleave(classes, dim=1).float()
-    train(probes, iter(Visit(columns, BATCH, seed)), gold, steps_for(passes, len(source)), RATE)
-    return [
-        Subset(order[:count], probes.solution(index)[0][:count], probes.biases.view(-1, classes)[index].clone())
-        for index, count in enumerate(sizes)
-    ]
+    if start is not None:
+        grown = torch.nn.functional.pad(start.weights, (0, 0, 0, widest - len(start.weights)))
+        for index in range(len(sizes)):
+            probes.start_from(index, grown, start.biases)
+    steps = round(steps_for(passes, len(source)) * min(MOST, max(1.0, FEW / widest)))
+    train(probes, Visit(columns, BATCH, seed, centre=frame.centre).batches(), gold, steps, RATE)
+    solved = [probes.solution(index) for index in range(len(sizes))]
+    return [Subset(order[:k], weights[:k], biases) for k, (weights, biases) in zip(sizes, solved, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -107,11 +127,17 @@ def minimal_sets(
     `oracle` is the dev accuracy of the probe on all neurons; `step` is 1 % of them unless given.
     All neurons of `order` are the last size tried, so that the loop ends.
     """
-    step = step or max(1, round(0.01 * source.width))
+    step = max(1, round(0.01 * source.width)) if step is None else step
+    if step < 1 or not np.isfinite(oracle):
+        raise AnalysisError(
+            f"minimal sets in steps of {step} neurons, for an accuracy of {oracle}",
+            fix="grow by at least one neuron, towards the accuracy of the probe that has all",
+        )
     reached: dict[float, Step] = {}
     tried: list[Step] = []
     for sizes in _groups(len(order), step):
-        probes = train_subsets(source, labels, classes, order, sizes, l1=l1, l2=l2, form=form, seed=seed)
+        start = tried[-1].probe if tried else None
+        probes = train_subsets(source, labels, classes, order, sizes, l1=l1, l2=l2, form=form, start=start, seed=seed)
         for size, probe in zip(sizes, probes, strict=True):
             now = Step(size, probe.accuracy(dev, dev_labels), probe)
             tried.append(now)

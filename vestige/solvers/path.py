@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 
 from vestige.cache import write_file
-from vestige.solvers.problem import BLOCK
+from vestige.errors import AnalysisError
+from vestige.solvers.problem import BLOCK, check_labels
 from vestige.solvers.proximal import Form, Probes, train
-from vestige.solvers.visit import Rows, Visit, sample_rows, typical_size
+from vestige.solvers.visit import Frame, Rows, Visit, sample_rows
 
 SLACK = 5e-3
 """Nats per word that a pair may lose by taking its neighbour's solution."""
@@ -113,20 +114,23 @@ def solve_path(
     `unfinished` is a folder for this path alone: what it holds of an interrupted call is not
     computed again, and the result is the same to the bit.
     """
+    check_labels(labels, classes, len(source))
+    if not l1 or not l2 or min(*l1, *l2, 0.0) < 0:
+        raise AnalysisError(f"penalties l1 {list(l1)} and l2 {list(l2)}", fix="give at least one of each, from 0 on")
     gold = labels.unsqueeze(0)
     sample = sample_rows(len(source), seed)
-    rows, held = source.rows(sample), labels[sample]
-    size = typical_size(rows)
-    ridges = _distinct_ridges(l2, form, size)
-    probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form, size)
+    frame = Frame.of(source, sample)
+    rows, held = source.rows(sample) - frame.centre, labels[sample]
+    ridges = _distinct_ridges(l2, form, frame.size)
+    probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form, frame)
     visit: Visit | None = None
     found: list[Solution] = []
     last: float | None = None
     for stage, strength in enumerate(sorted(set(l1), reverse=True)):
-        if last is None or (last - strength) * REACH / size > SLACK:
+        if last is None or (last - strength) * REACH / frame.size > SLACK:
             kept = _kept_stage(unfinished, stage, probes)
             if kept is None:
-                visit = visit or Visit(source, BATCH, seed)
+                visit = visit or Visit(source, BATCH, seed, centre=frame.centre)
                 probes.l1.fill_(strength)
                 passes, rate = _effort(strength, cold=last is None)
                 train(probes, visit.batches(stage), gold, steps_for(passes, len(source)), rate)
@@ -155,19 +159,21 @@ def _distinct_ridges(l2: Sequence[float], form: Form, size: float) -> list[float
 
 
 def _weigh(probes: Probes, index: int, pair: tuple[float, float], rows: Tensor, labels: Tensor) -> Solution:
-    """The solution with its best scale: one number per probe, found on the sample.
+    """The solution with its best scale: one number per probe, found on the sample (`rows` around their centre).
 
     Under weak penalties and a few passes weights are too small rather than wrong.
     """
     weights, biases = probes.solution(index)
+    centred = probes.biases[index * probes.classes : (index + 1) * probes.classes].clone()
     logits = torch.cat([part @ weights for part in rows.split(BLOCK)])
     l1_norm, l2_norm = float(weights.abs().sum()), float(weights.norm())
 
     def at(scale: float) -> Solution:
-        loss = float(torch.nn.functional.cross_entropy(scale * logits + biases, labels))
+        loss = float(torch.nn.functional.cross_entropy(scale * logits + centred, labels))
         return Solution(weights, biases, pair, loss, scale * l1_norm, scale * l2_norm)
 
     scales = [2.0 ** (power / 4) for power in range(-4, 9)]
     best = min(scales, key=lambda scale: at(scale).objective(*pair, probes.form))
     chosen = at(best)
-    return Solution(weights * best, biases, pair, chosen.loss, chosen.l1_norm, chosen.l2_norm)
+    moved = centred + best * (biases - centred)
+    return Solution(weights * best, moved, pair, chosen.loss, chosen.l1_norm, chosen.l2_norm)

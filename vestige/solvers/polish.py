@@ -9,9 +9,9 @@ from torch import Tensor
 from vestige.errors import AnalysisError
 from vestige.solvers.path import BATCH, steps_for
 from vestige.solvers.problem import check_labels
-from vestige.solvers.proximal import Form, Probes, refuse_not_finite, train
+from vestige.solvers.proximal import Form, Probes, train
 from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate
-from vestige.solvers.visit import Rows, Visit, sample_rows, typical_size
+from vestige.solvers.visit import Frame, Rows, Visit, refuse_not_finite
 
 RATE = 1.7e-3
 """On rows of unit size; halved every round."""
@@ -56,13 +56,12 @@ def polish(
     """
     check_labels(labels, classes, len(source))
     gold = labels.unsqueeze(0)
-    size = typical_size(source.rows(sample_rows(len(source))))
-    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form, size)
+    frame = Frame.of(source)
+    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form, frame)
     if start is not None:
         _check_start(start, probes)
-        probes.weights.copy_(start[0])
-        probes.biases.copy_(start[1])
-    batches = iter(Visit(source, BATCH, seed))
+        probes.start_from(0, *start)
+    batches = iter(Visit(source, BATCH, seed, centre=frame.centre))
     steps = steps_for(passes, len(source))
     best = _measured(source, gold, probes, 0.0)
     if not np.isfinite(best.objective):

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vestige.errors import AnalysisError, RepresentationError
+from vestige.errors import AnalysisError
 from vestige.solvers.problem import log_shares
+from vestige.solvers.visit import Frame, refuse_not_finite
 
 Form = Literal["squared", "norm"]
 
@@ -42,8 +43,8 @@ class Probes:
     """(P,)."""
     l2: Tensor
     form: Form = "squared"
-    size: float = 1.0
-    """Root mean square of the rows: weights move at the rate divided by it, biases at the rate."""
+    frame: Frame | None = None
+    """What the rows were freed of; its size divides the rate at which weights move. None: neither."""
     mask: Tensor | None = None
     """(width, P * classes) of ones and zeros: columns that a probe may not use."""
 
@@ -70,12 +71,12 @@ class Probes:
         l1: list[float],
         l2: list[float],
         form: Form = "squared",
-        size: float = 1.0,
+        frame: Frame | None = None,
     ) -> "Probes":
         """No weights, and biases that predict every label's share; labels (P or 1, rows)."""
         biases = log_shares(labels, classes).expand(len(l1), -1).reshape(-1).clone()
         weights = torch.zeros(width, len(l1) * classes)
-        return cls(weights, biases, classes, torch.tensor(l1), torch.tensor(l2), form, size)
+        return cls(weights, biases, classes, torch.tensor(l1), torch.tensor(l2), form, frame)
 
     def residual(self, rows: Tensor, labels: Tensor) -> Tensor:
         """(rows, P * classes): predictions minus labels (P or 1, rows), per row."""
@@ -92,7 +93,7 @@ class Probes:
         self.steps += 1
         first, second = 1 - BETA1**self.steps, (1 - BETA2**self.steps) ** 0.5
         self._step_biases(residual.sum(0), rate / first, second)
-        rate /= self.size
+        rate /= 1.0 if self.frame is None else self.frame.size
         ridge, divisor = self._ridge()
         lasso = self.l1.repeat_interleave(self.classes) if bool(self.l1.any()) else None
         rows_at_once = max(1, CACHED // self.weights.shape[1])
@@ -137,9 +138,22 @@ class Probes:
             setattr(self, name, state[name])
 
     def solution(self, probe: int) -> tuple[Tensor, Tensor]:
-        """Copies of a probe's weights (width, classes) and biases (classes,)."""
+        """Copies of a probe's weights (width, classes) and biases (classes,), for rows as they are."""
         part = slice(probe * self.classes, (probe + 1) * self.classes)
-        return self.weights[:, part].clone(), self.biases[part].clone()
+        weights, biases = self.weights[:, part].clone(), self.biases[part].clone()
+        return weights, biases - self._at_centre(weights)
+
+    def start_from(self, probe: int, weights: Tensor, biases: Tensor) -> None:
+        """Go on from a solution."""
+        part = slice(probe * self.classes, (probe + 1) * self.classes)
+        self.weights[:, part] = weights
+        self.biases[part] = biases + self._at_centre(weights)
+
+    def _at_centre(self, weights: Tensor) -> Tensor:
+        """(classes,): what the weights make of the centre."""
+        if self.frame is None:
+            return weights.new_zeros(self.classes)
+        return (self.frame.centre.double() @ weights.double()).float()
 
 
 def train(
@@ -160,14 +174,3 @@ def train(
                 "the weights of a probe have grown beyond all numbers, though the rows are finite",
                 fix="train with a lower rate or stronger penalties",
             )
-
-
-def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
-    """Name the first value of `rows` that is NaN or infinite, if there is one; `which` are the numbers of the rows."""
-    bad = ~torch.isfinite(rows)
-    if bool(bad.any()):
-        row, column = bad.nonzero()[0].tolist()
-        raise RepresentationError(
-            f"row {which[row]}, column {column} of the training rows (both counted from 0) is {rows[row, column]:g}",
-            fix="check the model and extract its representations again, in float32",
-        )

@@ -1,12 +1,14 @@
 """In which order training rows are visited: shuffled, and without reading a disk at random."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.errors import RepresentationError
 from vestige.solvers.problem import RESIDENT_BYTES
 
 SAMPLE = 4096
@@ -42,6 +44,40 @@ def typical_size(rows: Tensor) -> float:
     return float(rows.double().square().mean().sqrt()) or 1.0
 
 
+def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
+    """Name the first value of `rows` that is NaN or infinite, if there is one; `which` are the numbers of the rows."""
+    bad = ~torch.isfinite(rows)
+    if bool(bad.any()):
+        row, column = bad.nonzero()[0].tolist()
+        raise RepresentationError(
+            f"row {which[row]}, column {column} of the training rows (both counted from 0) is {rows[row, column]:g}",
+            fix="check the model and extract its representations again, in float32",
+        )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where rows lie and how large they are around there, told from a sample.
+
+    Probes are trained on rows with the centre taken off. As biases are free of penalty that is
+    the same problem, but one whose columns do not all pull at the biases.
+    """
+
+    centre: Tensor
+    """(width,)."""
+    size: float
+    """Root mean square of the rows around the centre."""
+
+    @classmethod
+    def of(cls, source: Rows, which: np.ndarray | None = None) -> "Frame":
+        """The frame that a sample shows, or the rows `which`."""
+        which = sample_rows(len(source)) if which is None else which
+        rows = source.rows(which)
+        refuse_not_finite(rows, which)
+        centre = rows.double().mean(0).float()
+        return cls(centre, typical_size(rows - centre))
+
+
 class Visit:
     """Endless mini-batches (rows, row numbers), no row again before the others had their turn.
 
@@ -51,11 +87,19 @@ class Visit:
     drawn from everywhere, and shuffled within a window of them.
     """
 
-    def __init__(self, source: Rows, batch: int, seed: int, resident_bytes: int = RESIDENT_BYTES) -> None:
-        self.source, self.batch, self.seed = source, min(batch, len(source)), seed
+    def __init__(
+        self,
+        source: Rows,
+        batch: int,
+        seed: int,
+        resident_bytes: int | None = None,
+        centre: Tensor | None = None,
+    ) -> None:
+        """`centre` (width,) is taken off every row."""
+        self.source, self.batch, self.seed, self.centre = source, min(batch, len(source)), seed, centre
         self.memory: Tensor | None = None
-        if len(source) * source.width * 4 <= resident_bytes:
-            self.memory = source.rows(slice(0, len(source)))
+        if len(source) * source.width * 4 <= (RESIDENT_BYTES if resident_bytes is None else resident_bytes):
+            self.memory = self._resident()
 
     def __iter__(self) -> Iterator[tuple[Tensor, np.ndarray]]:
         return self.batches()
@@ -65,6 +109,18 @@ class Visit:
         rng = np.random.default_rng([self.seed, len(self.source), stage])
         while True:
             yield from self._shuffled(rng) if self.memory is not None else self._by_windows(rng)
+
+    def _rows(self, span: slice) -> Tensor:
+        rows = self.source.rows(span)
+        return rows if self.centre is None else rows - self.centre
+
+    def _resident(self) -> Tensor:
+        if self.centre is None:
+            return self.source.rows(slice(0, len(self.source)))
+        memory = torch.empty(len(self.source), self.source.width)
+        for span, rows in self.source.blocks():
+            torch.sub(rows, self.centre, out=memory[span])
+        return memory
 
     def _shuffled(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, np.ndarray]]:
         assert self.memory is not None
@@ -77,7 +133,7 @@ class Visit:
         starts = rng.permutation(np.arange(0, len(self.source), STRETCH))
         for first in range(0, len(starts), WINDOW):
             spans = [slice(s, min(s + STRETCH, len(self.source))) for s in np.sort(starts[first : first + WINDOW])]
-            rows = torch.cat([self.source.rows(span) for span in spans])
+            rows = torch.cat([self._rows(span) for span in spans])
             numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
             order = rng.permutation(len(numbers))
             for start in range(0, max(1, len(order) - self.batch + 1), self.batch):

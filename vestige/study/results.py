@@ -124,6 +124,8 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
     tables = []
     for base, tuned in _pairs(spec, cells, "items"):
         items = [read_table("items", cell) for cell in (base, *tuned)]
+        if not all("correct" in table for table in items):
+            continue
         compare = compare_items if "layer" in items[0] else compare_subsets
         tables.append(_identified(compare(items[0], items[1:], settings), base, tuned[0]))
     if not tables:

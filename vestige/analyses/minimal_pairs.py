@@ -1,0 +1,152 @@
+"""Minimal pairs: does a model still find the grammatical sentence more probable than its twin?
+
+After BLiMP (Warstadt et al. 2020). A sentence's score is its log-likelihood under a causal model, its
+pseudo-log-likelihood (every token told from all others) under a masked or permutation model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.corpus.types import Sentence
+from vestige.errors import AnalysisError
+from vestige.measures.likelihood import likelihoods, longest_first
+from vestige.measures.resampling import bootstrap_interval
+from vestige.models.align import Encoded, with_sink
+from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.lm import Head, kind_of, language_model, last_state, resolve_method, same_tokens
+from vestige.models.lm_head import HeadChoice, choose_head
+from vestige.models.masking import Hide, mask_each, next_tokens
+from vestige.progress import bar
+
+GOOD, BAD = "acceptable", "unacceptable"
+
+
+@dataclass(frozen=True)
+class MinimalPairs(Analysis):
+    """Accuracy is the share of pairs whose grammatical sentence scores higher; equal scores are counted as wrong."""
+
+    name: ClassVar[str] = "minimal_pairs"
+    title: ClassVar[str] = "Minimal pairs"
+    source: ClassVar[str] = "BLiMP, Warstadt et al. 2020; scores after Salazar et al. 2020"
+    needs = frozenset({"logits"})
+    levels = ("sentence",)
+    models = 2
+
+    hide: Hide = "token"
+    """For masked and permutation models: hide the token alone, or more of its word with it."""
+    head: HeadChoice = "reference"
+    head_file: str | None = None
+    pairs: int | None = None
+    """The first so many of every paradigm; None: all."""
+    resamples: int = 1000
+    seed: int = 0
+    split: str = "test"
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return ()
+
+    def run(self, inputs: Inputs) -> Outcome:
+        encoder = language_model(inputs.encoder, inputs.model)
+        pairs = _pairs(inputs.task.corpus[self.split], self.pairs)
+        sentences = [sentence for pair in pairs for sentence in pair]
+        encoded = encoder.encode(sentences)
+        models, other = [encoder], None
+        if inputs.reference is not None:
+            other = language_model(inputs.reference.encoder, inputs.reference.model)
+            same_tokens(sentences, encoded, other.encode(sentences), inputs.model, inputs.reference.model)
+            models.append(other)
+        heads = [choose_head(self.head, self.head_file, encoder, other)]
+        if other is not None:
+            heads.append(heads[0] if self.head == "reference" else choose_head("own", self.head_file, other, None))
+        scores = self._scores(encoder, encoded, heads, models, inputs.model).reshape(len(models), -1, 2)
+        return self._outcome(scores[..., 0] - scores[..., 1], pairs, encoder.depth)
+
+    def _scores(
+        self,
+        encoder: HuggingFaceEncoder,
+        encoded: list[Encoded],
+        heads: list[Head],
+        models: list[HuggingFaceEncoder],
+        name: str,
+    ) -> np.ndarray:
+        """(models, sentences): log-likelihoods."""
+        kind = kind_of(encoder)
+        if kind == "causal":
+            first = encoder.tokenizer.bos_token_id
+            first = encoder.tokenizer.eos_token_id if first is None else first
+            encoded = [with_sink(first, sentence) for sentence in encoded]
+        order = [(unit, encoded[unit]) for unit in longest_first([len(sentence.ids) for sentence in encoded])]
+        mask = None if kind == "permutation" else encoder.tokenizer.mask_token_id
+        method = resolve_method("causal" if kind == "causal" else "pseudo", kind, encoder)
+        clozes = next_tokens(order) if method == "causal" else mask_each(order, mask, self.hide)
+        with bar(f"minimal pairs of {name}") as shown:
+            return likelihoods(
+                encoder,
+                clozes,
+                len(encoded),
+                kind,
+                lambda given: [last_state(model, given) for model in models],
+                heads,
+                tick=shown.advance,
+            ).sums
+
+    def _outcome(self, margins: np.ndarray, pairs: Sequence[tuple[Sentence, Sentence]], depth: int) -> Outcome:
+        """`margins` (models, pairs): score of the grammatical sentence minus that of its twin."""
+        outcome = Outcome()
+        right = margins > 0
+        paradigms = np.array([good.annotations.get("paradigm", "all") for good, _ in pairs], dtype=object)
+        groups: list[tuple[dict, np.ndarray]] = [({}, np.ones(len(pairs), dtype=bool))]
+        groups += [({"label": name}, paradigms == name) for name in dict.fromkeys(paradigms)]
+        for where, chosen in groups:
+            found = {"accuracy": right[0], "margin": margins[0], "ties": margins[0] == 0}
+            if len(margins) > 1:
+                found |= {
+                    "reference_accuracy": right[1],
+                    "accuracy_change": right[0].astype(float) - right[1],
+                    "margin_change": margins[0] - margins[1],
+                }
+            columns = np.stack([values[chosen].astype(np.float64) for values in found.values()], axis=1)
+            low, high = bootstrap_interval(columns, resamples=self.resamples, seed=self.seed)
+            for column, metric in enumerate(found):
+                outcome.add(metric, columns[:, column].mean(), n=len(columns), **where)
+                outcome.add(f"{metric}_low", low[column], n=len(columns), **where)
+                outcome.add(f"{metric}_high", high[column], n=len(columns), **where)
+        ids = np.array([good.annotations["pair"] for good, _ in pairs], dtype=object)
+        outcome.items = {
+            "sentence": ids,
+            "word": np.zeros(len(ids), dtype=np.int32),
+            "subset": np.full(len(ids), "task", dtype=object),
+            "layer": np.full(len(ids), depth, dtype=np.int16),
+            "probe_seed": np.zeros(len(ids), dtype=np.int16),
+            "correct": right[0],
+            "margin": margins[0],
+            "paradigm": paradigms,
+        }
+        return outcome
+
+
+def _pairs(sentences: Sequence[Sentence], limit: int | None) -> list[tuple[Sentence, Sentence]]:
+    """(acceptable, unacceptable) sentences that share a "pair"."""
+    found: dict[str, dict[str, Sentence]] = {}
+    for sentence in sentences:
+        notes = sentence.annotations
+        if "pair" not in notes or notes.get("acceptability") not in (GOOD, BAD):
+            raise AnalysisError(
+                f"{sentence.source or sentence.id}: no half of a minimal pair",
+                fix='use a corpus in BLiMP\'s format, or annotate "pair" and "acceptability"',
+            )
+        found.setdefault(notes["pair"], {})[notes["acceptability"]] = sentence
+    whole: dict[str, list[tuple[Sentence, Sentence]]] = {}
+    for pair, sides in found.items():
+        if set(sides) != {GOOD, BAD}:
+            raise AnalysisError(
+                f"the pair {pair!r} has only its {next(iter(sides))} sentence",
+                fix="keep both sentences of a pair in one split (limit the pairs, not the corpus)",
+            )
+        whole.setdefault(sides[GOOD].annotations.get("paradigm", "all"), []).append((sides[GOOD], sides[BAD]))
+    return [pair for members in whole.values() for pair in members[:limit]]

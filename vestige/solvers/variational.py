@@ -1,0 +1,160 @@
+"""Variational code: the price of a probe's weights plus that of the labels given them.
+
+Voita & Titov 2020 use Bayesian compression (Louizos, Ullrich & Welling 2017): every weight is
+Gaussian with prior N(0, 1), and every input unit is multiplied by a Gaussian z whose prior, the
+scale-free 1/|z|, makes it cheap to switch units off. The code is
+
+    KL(z) + KL(w) + sum_i -ln p(y_i | x_i, weights at their posterior means).
+
+All layers are trained together by Adam on noisy passes; activations are drawn instead of weights.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.solvers.problem import BLOCK, Features
+
+K1, K2, K3 = 0.63576, 1.87320, 1.48695
+"""Of the approximation to KL(z) by Molchanov, Ashukha & Vetrov 2017."""
+
+EPSILON = 1e-8
+
+
+@dataclass(frozen=True)
+class VariationalRecipe:
+    """Shape and training of the probe whose weights are sent."""
+
+    hidden: tuple[int, ...] = (64,)
+    """Units of the hidden layers; the authors have (1000, 1000)."""
+    rate: float = 1e-3
+    batch: int = 256
+    epochs: int = 200
+
+
+def kl_gaussian(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Elementwise KL(N(mean, variance) || N(0, 1)), in nats."""
+    return 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance)
+
+
+def kl_scale(log_alpha: Tensor) -> Tensor:
+    """Elementwise KL of N(z, alpha z^2) from the prior 1/|z|, in nats, with its constant such that it ends at 0."""
+    return K1 - K1 * torch.sigmoid(K2 + K3 * log_alpha) + 0.5 * torch.nn.functional.softplus(-log_alpha)
+
+
+class _Linear:
+    """One layer of the probes on L layers of a model, all at once."""
+
+    def __init__(self, layers: int, inputs: int, outputs: int, generator: torch.Generator) -> None:
+        def normal(shape: tuple[int, ...], mean: float, spread: float) -> Tensor:
+            return torch.empty(layers, *shape).normal_(mean, spread, generator=generator).requires_grad_()
+
+        self.z_mean, self.z_log_variance = normal((1, inputs), 1.0, 0.01), normal((1, inputs), -9.0, 0.01)
+        self.mean = normal((inputs, outputs), 0.0, inputs**-0.5)
+        self.log_variance = normal((inputs, outputs), -9.0, 0.01)
+        self.bias = torch.zeros(layers, 1, outputs, requires_grad=True)
+        self.bias_log_variance = normal((1, outputs), -9.0, 0.01)
+
+    def parameters(self) -> list[Tensor]:
+        return [self.z_mean, self.z_log_variance, self.mean, self.log_variance, self.bias, self.bias_log_variance]
+
+    def noisy(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """A draw of the outputs for rows (layers, rows, inputs)."""
+        drawn = torch.empty(rows.shape).normal_(generator=generator)
+        scaled = rows * (self.z_mean + drawn * (0.5 * self.z_log_variance).exp())
+        mean = torch.baddbmm(self.bias, scaled, self.mean)
+        variance = torch.baddbmm(self.bias_log_variance.exp(), scaled.square(), self.log_variance.exp())
+        return mean + (variance + EPSILON).sqrt() * torch.empty(mean.shape).normal_(generator=generator)
+
+    def mean_output(self, rows: Tensor) -> Tensor:
+        """With everything at its posterior mean."""
+        return torch.baddbmm(self.bias, rows * self.z_mean, self.mean)
+
+    def kl(self) -> Tensor:
+        """(layers,), in nats."""
+        log_alpha = self.z_log_variance - (self.z_mean.square() + EPSILON).log()
+        parts = (
+            kl_scale(log_alpha),
+            kl_gaussian(self.mean, self.log_variance),
+            kl_gaussian(self.bias, self.bias_log_variance),
+        )
+        return torch.stack([part.flatten(1).sum(1) for part in parts]).sum(0)
+
+
+@dataclass(frozen=True)
+class VariationalFit:
+    """What the code costs on every layer, and the probes."""
+
+    kl: np.ndarray
+    """(layers,): nats for the weights."""
+    data: np.ndarray
+    """(layers,): nats for the labels, given the weights' posterior means."""
+    network: Sequence[_Linear]
+
+    def log_probabilities(self, layers: Sequence[Features]) -> Tensor:
+        """(layers, rows, classes)."""
+        with torch.no_grad():
+            found = [_forward(self.network, rows).log_softmax(-1) for _, rows in _blocks(layers)]
+        return torch.cat(found, dim=1)
+
+
+def train_variational(
+    layers: Sequence[Features],
+    labels: Tensor,
+    classes: int,
+    recipe: VariationalRecipe,
+    seed: int = 0,
+    tick: Callable[[], None] = lambda: None,
+) -> VariationalFit:
+    """Train probes on all layers for a fixed number of epochs; labels (rows,)."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = [layers[0].width, *recipe.hidden, classes]
+    network = [_Linear(len(layers), a, b, generator) for a, b in pairwise(sizes)]
+    adam = torch.optim.Adam([p for part in network for p in part.parameters()], lr=recipe.rate)
+    rows = len(labels)
+    order = np.random.default_rng([seed, rows])
+    for _ in range(recipe.epochs):
+        shuffled = order.permutation(rows)
+        for start in range(0, rows, recipe.batch):
+            which = np.sort(shuffled[start : start + recipe.batch])
+            batch = torch.stack([features.rows(which) for features in layers])
+            logits = _forward(network, batch, generator)
+            loss = _price(logits, labels[which]).sum() + _kl(network).sum() * (len(which) / rows)
+            adam.zero_grad()
+            (loss / len(which)).backward()
+            adam.step()
+        tick()
+    with torch.no_grad():
+        data = torch.zeros(len(layers), dtype=torch.float64)
+        for span, batch in _blocks(layers):
+            data += _price(_forward(network, batch), labels[span]).double()
+        return VariationalFit(_kl(network).double().numpy(), data.numpy(), network)
+
+
+def _forward(network: Sequence[_Linear], rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Logits (layers, rows, classes), drawn, or without a generator at the posterior means."""
+    for depth, part in enumerate(network):
+        rows = rows.relu() if depth else rows
+        rows = part.mean_output(rows) if generator is None else part.noisy(rows, generator)
+    return rows
+
+
+def _kl(network: Sequence[_Linear]) -> Tensor:
+    return torch.stack([part.kl() for part in network]).sum(0)
+
+
+def _price(logits: Tensor, labels: Tensor) -> Tensor:
+    """(layers,): nats of the labels."""
+    gold = labels.view(1, -1, 1).expand(len(logits), -1, -1)
+    return -logits.log_softmax(-1).gather(-1, gold).sum((1, 2))
+
+
+def _blocks(layers: Sequence[Features]) -> Iterator[tuple[slice, Tensor]]:
+    """Rows of all layers, some at a time."""
+    for start in range(0, len(layers[0]), BLOCK):
+        span = slice(start, min(start + BLOCK, len(layers[0])))
+        yield span, torch.stack([features.rows(span) for features in layers])
