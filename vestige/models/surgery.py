@@ -177,6 +177,7 @@ def _described(tensor: Tensor | None) -> str:
 
 
 def check_same_settings(mine: Parts, theirs: Parts) -> None:
+    """Refuse models whose blocks compute in different ways."""
     for number, pair in enumerate(zip(mine.blocks, theirs.blocks, strict=False)):
         if (found := next(_differences(*pair), None)) is not None:
             raise ModelError(f"block {number} of the models differs: {found}", fix="use models of one architecture")

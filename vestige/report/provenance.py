@@ -28,7 +28,8 @@ def tuning_sections(lock: Mapping[str, Any], charts: Charts) -> list[dict[str, A
         if not tuned:
             continue
         curve = _curve(tuned)
-        measures = {"loss": "training loss", "dev_accuracy": "dev accuracy", "test_accuracy": "test accuracy"}
+        held = [name for name in curve if name.startswith(("dev_", "test_")) and curve[name].notna().any()]
+        measures = {"loss": "training loss"} | {name: name.replace("_", " ") for name in held}
         drawn = []
         for column, title in measures.items():
             if column in curve and curve[column].notna().any():

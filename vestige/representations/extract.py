@@ -30,6 +30,8 @@ Vanished = Literal["zero", "error", "skip"]
 
 BATCH_TOKENS = 4096
 """Tokens, padding included, that a model sees at once."""
+ENOUGH_TOKENS, PADDED_SHARE = 512, 0.05
+"""A batch of so many tokens is closed rather than filled with sentences that would be padded by a larger share."""
 
 
 def represent(
@@ -174,11 +176,17 @@ def batches_for(encoder: Encoder, encoded: Sequence[Encoded], tokens: int = BATC
 def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
     """Numbers of sentences of similar length, at most `tokens` padded tokens a batch (at least one)."""
     order = sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
-    start = 0
-    while start < len(order):
-        size = max(1, tokens // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
+    batch: list[int] = []
+    for number in order:
+        longest = lengths[batch[0]] if batch else 0
+        full = (len(batch) + 1) * longest > tokens
+        unlike = len(batch) * longest >= ENOUGH_TOKENS and lengths[number] < (1 - PADDED_SHARE) * longest
+        if batch and (full or unlike):
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
 
 
 def _check_vanished(sentences: Sequence[Sentence], encoded: Sequence[Encoded], name: str, policy: Vanished) -> None:

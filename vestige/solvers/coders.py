@@ -4,7 +4,7 @@ The authors stop training early on an external dev set. A linear probe is held b
 instead: on the smaller blocks, three are tried in the same passes, and the one under which dev
 labels are cheapest is kept (for a code that uses nothing but what was sent: a tenth of the labels
 sent so far). From there on the ridge, times the number of labels, grows with the root of that
-number, a rule that fits what was chosen for parts of speech at all layers of a small model.
+number: a rule that fits what dev chose for parts of speech at two layers of MiniLM.
 """
 
 from collections.abc import Sequence

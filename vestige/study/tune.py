@@ -37,11 +37,15 @@ def tune(
     """Every run with the folder it lies in; `task` is corpus, corpus/task or a file, `changes` are key=value."""
     if runs < 1:
         raise SpecError(f"{runs} runs", fix="ask for at least one")
+    places = [None if out is None else out / f"run-{seed}" if runs > 1 else out for seed in range(runs)]
+    for place in places:
+        if place is not None and place.exists():
+            raise SpecError(f"{place} is there already", fix="name a new folder, or remove it")
     wanted = find_task(task, format, dev, sample)
     made = find_recipe(recipe or BY_LEVEL.get(wanted.level), changes)
-    for seed in range(runs):
+    for seed, place in enumerate(places):
         tuned = finetune(model, wanted, made, seed=seed, device=device, threads=threads, cache=cache, keep=keep)
-        yield tuned, _copied(tuned, out, seed, runs)
+        yield tuned, tuned.folder if place is None else _copied(tuned, place)
 
 
 def find_task(name: str, format: str | None = None, dev: float | None = None, sample: int | None = None) -> Task:
@@ -83,13 +87,7 @@ def _corpus(name: str, format: str | None, dev: float | None) -> tuple[Corpus, s
     return load_corpus(corpus, dev=dev), label or None
 
 
-def _copied(tuned: Tuned, out: Path | None, seed: int, runs: int) -> Path:
-    """The run's folder, or its copy in `out`."""
-    if out is None:
-        return tuned.folder
-    place = out / f"run-{seed}" if runs > 1 else out
-    if place.exists():
-        raise SpecError(f"{place} is there already", fix="name a new folder, or remove it")
+def _copied(tuned: Tuned, place: Path) -> Path:
     with writing(place) as temporary:
         shutil.copytree(tuned.folder, temporary, dirs_exist_ok=True)
     return place

@@ -1,0 +1,316 @@
+"""Structural probes: does a linear map turn distances between words into distances in the parse tree?
+
+merchant2020 section 4, after Hewitt & Manning 2019. A map per layer is trained so that squared
+distances between mapped words are those in the dependency tree, another so that squared lengths
+are depths. Scored by rank correlation, by the spanning tree and by the root.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.corpus.types import Sentence
+from vestige.errors import AnalysisError
+from vestige.measures.tree_scores import Averages, score_depths, score_distances, words_of
+from vestige.measures.trees import LENGTHS, PUNCTUATION_TAGS, is_punctuation, tree_depths, tree_distances, tree_problem
+from vestige.progress import bar
+from vestige.representations.store import Representations
+from vestige.solvers.problem import RESIDENT_BYTES, Features, unit_scale
+from vestige.solvers.structural import (
+    Kind,
+    Sentences,
+    StructuralFit,
+    StructuralRecipe,
+    predictions,
+    sentence_losses,
+    train_structural,
+)
+
+DRAWN_LENGTHS = range(5, 21)
+"""Lengths of the sentences whose predicted trees are kept to be drawn."""
+
+_COLUMNS: dict[Kind, tuple[str, ...]] = {
+    "distance": ("dspr", "dspr_without_self", "edges", "edges_right", "distance_loss"),
+    "depth": ("nspr", "root_right", "depth_loss"),
+}
+"""What the table `sentences` says of every sentence."""
+
+_Values = dict[str, np.ndarray]
+"""By column, (probes, sentences)."""
+
+
+@dataclass(frozen=True)
+class StructuralProbe(Analysis):
+    """A distance and a depth probe per layer, all layers and seeds in the same passes."""
+
+    name: ClassVar[str] = "structural_probe"
+    title: ClassVar[str] = "Structural probe"
+    source: ClassVar[str] = "merchant2020, section 4; Hewitt & Manning 2019"
+    needs = frozenset({"hidden_states"})
+    levels = ("tree",)
+
+    probes: Literal["both", "distance", "depth"] = "both"
+    pooling: Literal["first", "last", "mean", "max"] = "mean"
+    rank: int | None = None
+    """Dimensions the map keeps; None: all."""
+    seeds: int = 1
+    rescale: bool = False
+    """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
+    rate: float = 1e-3
+    batch: int = 20
+    max_epochs: int = 40
+    reset_moments: bool = False
+    """Forget Adam's moments at each fall of the rate (the paper's text) or not (its program)."""
+    punctuation: Literal["words", "xpos", "upos"] = "words"
+    """What tells punctuation, which spanning trees leave out: the characters, Penn tags as in the papers, or PUNCT."""
+    drawn: int = 8
+    """Sentences whose predicted trees are kept."""
+    split: str = "test"
+    """The split that is scored."""
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        return (self.pooling,)
+
+    def run(self, inputs: Inputs) -> Outcome:
+        trees = {split: _Trees.of(inputs, split) for split in dict.fromkeys(("train", "dev", self.split))}
+        outcome = Outcome()
+        for split, mine in trees.items():
+            for reason, count in mine.left_out.items():
+                outcome.add("left_out_sentences", count, subset=f"{split}: {reason}", n=mine.given)
+        scores = _Scores(outcome, trees[self.split], self._words(trees[self.split].sentences), self.drawn)
+        kinds: list[Kind] = ["distance", "depth"] if self.probes == "both" else [self.probes]
+        shared = ("rank", "rate", "batch", "max_epochs", "reset_moments")
+        recipe = StructuralRecipe(**{name: getattr(self, name) for name in shared})
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
+            for group in _width_groups(trees["train"].representations.widths):
+                scales = self._scales(inputs, trees["train"].representations, group)
+                for kind in kinds:
+                    data = {split: mine.for_probes(kind, group, scales) for split, mine in trees.items()}
+                    fit = train_structural(
+                        kind, data["train"], data["dev"], recipe, list(range(self.seeds)), shown.advance
+                    )
+                    scores.take(kind, group, data[self.split], fit)
+        scores.finish()
+        return outcome
+
+    def _scales(self, inputs: Inputs, train: Representations, group: range) -> list[float]:
+        if not self.rescale:
+            return [1.0] * len(group)
+        return [unit_scale(Features(train.layer(at)), f"{inputs.model}, layer {at}") for at in group]
+
+    def _words(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:
+        """Per sentence, which words are no punctuation."""
+        if self.punctuation == "words":
+            return [np.array([not is_punctuation(word) for word in (*s.words, *s.second)]) for s in sentences]
+        lacking = next((s for s in sentences if self.punctuation not in s.annotations), None)
+        if lacking is not None:
+            raise AnalysisError(
+                f"punctuation is to be told by {self.punctuation}, but {lacking.source or lacking.id} has no such tags",
+                fix="set punctuation: words",
+            )
+        tags = PUNCTUATION_TAGS if self.punctuation == "xpos" else frozenset({"PUNCT"})
+        return [words_of(s.annotations[self.punctuation], tags) for s in sentences]
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """The sentences of a split that have one tree and a vector for every word."""
+
+    representations: Representations
+    sentences: list[Sentence]
+    heads: list[np.ndarray]
+    starts: np.ndarray
+    given: int
+    left_out: Counter[str]
+
+    @classmethod
+    def of(cls, inputs: Inputs, split: str) -> "_Trees":
+        representations, given = inputs.split(split), inputs.task.corpus[split]
+        rows = np.bincount(representations.index[:, 0], minlength=len(given))
+        starts = np.cumsum(rows) - rows
+        kept, left_out = [], Counter[str]()
+        for number, sentence in enumerate(given):
+            problem = tree_problem(sentence.annotations[inputs.task.name])
+            if problem is None and rows[number] != len(sentence.words) + len(sentence.second):
+                problem = "words without a vector"
+            if problem is None:
+                kept.append(number)
+            else:
+                left_out[problem] += 1
+        if not kept:
+            raise AnalysisError(
+                f"corpus {inputs.task.corpus.name!r}, split {split!r}: no sentence has one tree over all its words "
+                f"({', '.join(f'{count} with {reason}' for reason, count in left_out.items())})",
+                fix="check the heads: one per word, counted from 1, exactly one of them 0",
+            )
+        heads = [np.array(given[number].annotations[inputs.task.name]) for number in kept]
+        return cls(representations, [given[n] for n in kept], heads, starts[kept], len(given), left_out)
+
+    def for_probes(self, kind: Kind, layers: range, scales: Sequence[float]) -> Sentences:
+        measure = tree_distances if kind == "distance" else tree_depths
+        features = [
+            Features(self.representations.layer(layer), scale).resident(RESIDENT_BYTES // len(layers))
+            for layer, scale in zip(layers, scales, strict=True)
+        ]
+        gold = [measure(heads).astype(np.float32) for heads in self.heads]
+        return Sentences(features, self.starts, np.array([len(heads) for heads in self.heads]), gold)
+
+
+def _width_groups(widths: Sequence[int]) -> list[range]:
+    """Runs of neighbouring layers of equal width."""
+    cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
+    return [range(first, last) for first, last in pairwise(cuts)]
+
+
+class _Same(NamedTuple):
+    """Sentences of one length, and what the probes predict of them."""
+
+    which: np.ndarray
+    predicted: np.ndarray
+    """(probes, sentences, length, length), or without the last axis."""
+    gold: np.ndarray
+    words: np.ndarray
+    """(sentences, length): which are no punctuation."""
+
+
+class _Scores:
+    """Turns predictions into rows, items and tables."""
+
+    def __init__(self, outcome: Outcome, trees: _Trees, words: list[np.ndarray], drawn: int) -> None:
+        self.outcome, self.trees, self.words = outcome, trees, words
+        lengths = [len(heads) for heads in trees.heads]
+        self.drawn = [at for at, n in enumerate(lengths) if n in DRAWN_LENGTHS][:drawn]
+        self.edges: dict[int, dict[str, list[list[int]]]] = {at: {} for at in self.drawn}
+        self.items: list[dict[str, np.ndarray]] = []
+        self.sentences: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+
+    def take(self, kind: Kind, group: range, data: Sentences, fit: StructuralFit) -> None:
+        """Score the probes of some layers."""
+        layers, seeds = fit.weights.shape[:2]
+        probes = [(group[at], seed) for at in range(layers) for seed in range(seeds)]
+        values = {name: np.full((len(probes), len(data)), np.nan) for name in _COLUMNS[kind]}
+        averages = {name: Averages() for name in ("dspr", "dspr_without_self", "nspr")}
+        maps = list(fit.weights.flatten(0, 1))
+        for padded, predicted in predictions(kind, data, maps, np.repeat(np.arange(layers), seeds)):
+            values[f"{kind}_loss"][:, padded.sentences] = sentence_losses(kind, padded, predicted).numpy()
+            for length in np.unique(data.lengths[padded.sentences]).tolist():
+                same = np.flatnonzero(data.lengths[padded.sentences] == length)
+                which = padded.sentences[same]
+                mine = predicted[:, same, :length].double().numpy()
+                gold, words = (np.stack([part[at] for at in which]) for part in (data.gold, self.words))
+                if kind == "distance":
+                    self._distances(probes, _Same(which, mine[..., :length], gold, words), values, averages)
+                else:
+                    self._depths(probes, _Same(which, mine, gold, words), values, averages)
+        self._rows(kind, probes, values, averages, fit)
+        for at, probe in enumerate(probes):
+            self.sentences.setdefault(probe, {}).update({name: column[at] for name, column in values.items()})
+
+    def _distances(
+        self, probes: list[tuple[int, int]], same: _Same, values: _Values, averages: dict[str, Averages]
+    ) -> None:
+        found = score_distances(same.predicted, same.gold, same.words)
+        which, length = same.which, same.gold.shape[-1]
+        for name, by_word in (("dspr", found.with_self), ("dspr_without_self", found.without_self)):
+            averages[name].add(by_word, length)
+            known = ~np.isnan(by_word)
+            total = np.where(known, by_word, 0.0).sum(-1)
+            values[name][:, which] = np.where(known.any(-1), total / known.sum(-1).clip(min=1), np.nan)
+        values["edges"][:, which] = (found.gold_parents >= 0).sum(-1)
+        values["edges_right"][:, which] = found.found.sum(-1)
+        sentence, word = np.nonzero(found.gold_parents >= 0)
+        for at, (layer, seed) in enumerate(probes):
+            self._keep("task", layer, seed, which[sentence], word, found.found[at, sentence, word])
+            for place in np.flatnonzero(np.isin(which, self.drawn)).tolist() if seed == 0 else ():
+                ends = enumerate(found.parents[at, place].tolist())
+                pairs = sorted(sorted((word, parent)) for word, parent in ends if parent >= 0)
+                self.edges[int(which[place])][str(layer)] = pairs
+
+    def _depths(
+        self, probes: list[tuple[int, int]], same: _Same, values: _Values, averages: dict[str, Averages]
+    ) -> None:
+        found = score_depths(same.predicted, same.gold, same.words)
+        averages["nspr"].add(found.correlation, same.gold.shape[-1])
+        values["nspr"][:, same.which] = found.correlation
+        values["root_right"][:, same.which] = found.root_right
+        for at, (layer, seed) in enumerate(probes):
+            self._keep("root", layer, seed, same.which, same.gold.argmin(-1), found.root_right[at])
+
+    def _rows(
+        self,
+        kind: Kind,
+        probes: list[tuple[int, int]],
+        values: _Values,
+        averages: dict[str, Averages],
+        fit: StructuralFit,
+    ) -> None:
+        count = values[f"{kind}_loss"].shape[1]
+        averaged = sum(len(heads) in LENGTHS for heads in self.trees.heads)
+        epochs = fit.epochs.flatten()
+        means = {name: averages[name].mean() for name in (("nspr",) if kind == "depth" else tuple(averages)[:2])}
+        for at, (layer, seed) in enumerate(probes):
+            where: dict[str, Any] = {"layer": layer, "probe_seed": seed}
+            for name, mean in means.items():
+                if np.isfinite(mean[at]):
+                    self.outcome.add(name, mean[at], **where, n=averaged)
+            if kind == "depth":
+                self.outcome.add("root_accuracy", values["root_right"][at].mean(), **where, n=count)
+            elif edges := int(values["edges"][at].sum()):
+                self.outcome.add("uuas", values["edges_right"][at].sum() / edges, **where, n=edges)
+            self.outcome.add(f"{kind}_loss", values[f"{kind}_loss"][at].mean(), **where, n=count)
+            self.outcome.add(f"{kind}_epochs", epochs[at], **where)
+
+    def _keep(
+        self, subset: str, layer: int, seed: int, which: np.ndarray, word: np.ndarray, correct: np.ndarray
+    ) -> None:
+        self.items.append(
+            {
+                "row": which,
+                "word": word.astype(np.int32),
+                "subset": np.full(len(which), subset),
+                "layer": np.full(len(which), layer, dtype=np.int16),
+                "probe_seed": np.full(len(which), seed, dtype=np.int16),
+                "correct": correct,
+            }
+        )
+
+    def finish(self) -> None:
+        """Put items and tables into the outcome."""
+        ids = np.array([sentence.id for sentence in self.trees.sentences], dtype=object)
+        columns = {name: np.concatenate([part[name] for part in self.items]) for name in self.items[0]}
+        order = np.lexsort((columns["word"], columns["row"], columns["probe_seed"], columns["layer"]))
+        columns = {name: column[order] for name, column in columns.items()}
+        self.outcome.items = {"sentence": ids[columns.pop("row")], **columns}
+        probes = sorted(self.sentences)
+        lengths = np.array([len(heads) for heads in self.trees.heads], dtype=np.int32)
+        self.outcome.tables["sentences"] = {
+            "sentence": np.tile(ids, len(probes)),
+            "words": np.tile(lengths, len(probes)),
+            "layer": np.repeat(np.array([layer for layer, _ in probes], dtype=np.int16), len(ids)),
+            "probe_seed": np.repeat(np.array([seed for _, seed in probes], dtype=np.int16), len(ids)),
+            **{name: np.concatenate([self.sentences[p][name] for p in probes]) for name in self.sentences[probes[0]]},
+        }
+        if any(self.edges.values()):
+            self.outcome.tables["trees"] = self._drawn_trees(ids)
+
+    def _drawn_trees(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Words, gold heads and predicted edges (by layer, of the first seed) of some sentences, as JSON."""
+        sentences = [self.trees.sentences[at] for at in self.drawn]
+        texts = {
+            "words": [[*s.words, *s.second] for s in sentences],
+            "heads": [self.trees.heads[at].tolist() for at in self.drawn],
+            "punctuation": [np.flatnonzero(~self.words[at]).tolist() for at in self.drawn],
+            "edges": [self.edges[at] for at in self.drawn],
+        }
+        written = {
+            name: np.array([json.dumps(value, ensure_ascii=False) for value in values], dtype=object)
+            for name, values in texts.items()
+        }
+        return {"sentence": ids[self.drawn], **written}
