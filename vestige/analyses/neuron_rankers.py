@@ -33,6 +33,7 @@ class NeuronRankers(Analysis):
     source: ClassVar[str] = "antverg2022 (probeless); torroba hennigen2020 (gaussian); durrani2020 (probe)"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
+    version = 2
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     rankers: tuple[str, ...] = (PROBE, *RANKERS)

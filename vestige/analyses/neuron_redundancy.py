@@ -31,6 +31,7 @@ class NeuronRedundancy(Analysis):
     source: ClassVar[str] = "dalvi2020"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
+    version = 2
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     correlation: tuple[float, ...] = (0.9, 0.7, 0.5)

@@ -26,6 +26,7 @@ from vestige.neurons.search import GRID, Search, search_penalties
 from vestige.neurons.spread import by_layer, dominant_layer, overlap
 from vestige.progress import bar
 from vestige.solvers.polish import Polished, polish
+from vestige.solvers.proximal import Form
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class NeuronAnalysis(Analysis):
     l1: float | None = None
     """None: searched on dev, together with l2."""
     l2: float | None = None
+    form: Form = "squared"
+    """The L2 term: the papers' square, or the norm that NeuroX's code has ("norm": no optimality gap is known)."""
     grid: tuple[float, ...] = GRID
     """Values of l1 and of l2 that the search tries."""
     share: float = 0.2
@@ -71,7 +74,7 @@ class NeuronAnalysis(Analysis):
         searched = {*self._l1_grid, 0.0} if len(self._l1_grid) + len(self._l2_grid) > 2 else ()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(searched) + 5) as shown:
             l1, l2, start = self._penalties(task, outcome, inputs.unfinished, lambda _: shown.advance())
-            probe = polish(task.train, task.gold, task.count, l1, l2, start=start, seed=self.seed)
+            probe = polish(task.train, task.gold, task.count, l1, l2, start=start, form=self.form, seed=self.seed)
             ranking = rank(probe.weights, seed=self.seed)
             self._describe(probe, ranking, l1, l2, outcome)
             shown.advance()
@@ -115,6 +118,7 @@ class NeuronAnalysis(Analysis):
             l1=l1,
             l2=l2,
             share=self.share,
+            form=self.form,
             seed=self.seed,
             tick=tick,
             unfinished=unfinished,
@@ -168,11 +172,19 @@ class NeuronAnalysis(Analysis):
         if not sizes:
             return
         for side, order in (("top", ranking.order), ("bottom", ranking.order[::-1].copy())):
-            probes = train_subsets(task.train, task.gold, task.count, order, sizes, l1=l1, l2=l2, seed=self.seed)
+            probes = self._trained(task, task.gold, order, sizes, l1, l2)
             for share, size, probe in zip(self.retrained, sizes, probes, strict=True):
                 subset = f"{side} {100 * share:g}% retrained"
                 accuracy = task.score(probe, subset)
                 outcome.add("accuracy", accuracy, subset=subset, axis="neurons", x=size, n=len(task.held))
+
+    def _trained(
+        self, task: "_Task", gold: Tensor, order: np.ndarray, sizes: list[int], l1: float, l2: float
+    ) -> list[Subset]:
+        """Probes on the first neurons of an order."""
+        return train_subsets(
+            task.train, gold, task.count, order, sizes, l1=l1, l2=l2, form=self.form, seed=self.seed
+        )  # fmt: skip
 
     def _minimal(
         self, task: "_Task", oracle: float, ranking: Ranking, l1: float, l2: float, outcome: Outcome
@@ -181,7 +193,7 @@ class NeuronAnalysis(Analysis):
         step = max(1, round(self.step * task.train.width))
         reached, tried = minimal_sets(
             task.train, task.gold, task.dev, task.labels("dev"), task.count, ranking.order, oracle, self.deltas,
-            step=step, l1=l1, l2=l2, seed=self.seed,
+            step=step, l1=l1, l2=l2, form=self.form, seed=self.seed,
         )  # fmt: skip
         for size in tried:
             outcome.add("dev_accuracy", size.accuracy, subset="growing set", axis="neurons", x=size.size)
@@ -200,11 +212,9 @@ class NeuronAnalysis(Analysis):
         """The same probes on a control task: all neurons (`right`, by split, on the task itself), and minimal sets."""
         controls = {split: labels[0] for split, labels in task.rows.control_labels(1).items()}
         gold = controls["train"]
-        other = polish(task.train, gold, task.count, l1, l2, rounds=3, seed=self.seed)
+        other = polish(task.train, gold, task.count, l1, l2, form=self.form, rounds=3, seed=self.seed)
         small = {
-            delta: train_subsets(
-                task.train, gold, task.count, found.neurons, [len(found.neurons)], l1=l1, l2=l2, seed=self.seed
-            )[0]
+            delta: self._trained(task, gold, found.neurons, [len(found.neurons)], l1, l2)[0]
             for delta, found in minimal.items()
         }
         whole = {"all": np.arange(task.train.width)}

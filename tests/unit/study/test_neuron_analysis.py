@@ -132,3 +132,20 @@ def test_looser_correlation_makes_fewer_clusters(compared):
 def test_an_unknown_ranker_is_named(tmp_path):
     with pytest.raises(AnalysisError, match="no ranker 'best'"):
         NeuronRankers(rankers=("best",))
+
+
+def test_neuroxs_form_of_the_penalty_is_another_objective(compared, tmp_path):
+    lock = compared.tables.lock["spec"]
+    assert lock["analyses"][0]["parameters"]["form"] == "squared"
+    tiny.save("bert", tmp_path / "bert")
+    options = {"l1": 1e-3, "l2": 1e-1, "form": "norm", "step": 0.5, "retrained": [], "control": False, "explored": 0}
+    raw = {
+        "study": "norm",
+        "models": {"base": str(tmp_path / "bert")},
+        "corpora": {"trees": "treebank"},
+        "analyses": [{"neurons": {"tasks": ["trees/upos"], **options}}],
+        "limit": 40,
+    }
+    metrics = set(Study.from_dict(raw, tmp_path / "run", cache=tmp_path / "cache").run().results["metric"])
+    assert "objective" in metrics
+    assert "optimality_gap" not in metrics
