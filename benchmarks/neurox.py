@@ -1,11 +1,12 @@
 """vestige beside NeuroX 1.0.9, one process, one thread, the same activations.
 
-    python benchmarks/neurox.py [--data real|synthetic] [--words 20000] [--pairs 8] [--out docs/benchmarks]
+    python benchmarks/neurox.py [--data real|synthetic] [--words 20000] [--pairs 8] [--only ranking grid ...]
 
 `real` is MiniLM on UD English EWT (7 x 384 neurons; VESTIGE_DATA must hold ud_ewt), `synthetic` has
 the size of a base model (13 x 768 neurons, 44 labels). Times are CPU seconds of this process. NeuroX is
 given the papers' settings: ten epochs, batches of 512. Of the grid it trains `--pairs` evenly spread
-pairs and is charged their mean for all 64; vestige trains the whole grid. Needs the extra `bench` and
+pairs and is charged their mean for all 64; vestige trains the whole grid. `overlap` asks why the two rank
+different neurons. Rows named by `--only` replace those of an earlier run. Needs the extra `bench` and
 `pip install --no-deps neurox==1.0.9`; installs nothing.
 """
 
@@ -19,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -40,16 +42,21 @@ from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import train_subsets
 from vestige.neurons.ranking import bottom, rank, top
 from vestige.neurons.search import GRID, search_penalties
-from vestige.solvers.path import steps_for
+from vestige.solvers.path import solve_path, steps_for
+from vestige.solvers.polish import polish
 from vestige.solvers.proximal import Probes, train
-from vestige.solvers.visit import Visit
+from vestige.solvers.visit import Frame, Visit
 
 LAYER_PASSES, SUBSET_PASSES = 2.0, 1.2
 """Passes over the rows, where ten of NeuroX's reach no better objective (it is printed beside the ratio)."""
 PAIRS = [(l1, l2) for l1 in GRID for l2 in GRID]
+CHUNK = 16
+"""Probes of one matrix where all 64 pairs are trained for as long as NeuroX trains them."""
+OVERLAP_PAIRS = ((1e-3, 1e-4), (1e-5, 1e-4))
+POLISH_ROUNDS = 6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Data:
     """Training and dev rows of all neurons, and their labels."""
 
@@ -81,6 +88,22 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.process_time()
     found = work()
     return time.process_time() - start, found
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[list[float]]:
+    """Floating-point operations in the two products of every training step of vestige's, as the list's one number."""
+    total, step = [0.0], Probes.step
+
+    def counted(probes: Probes, rows: torch.Tensor, labels: torch.Tensor, rate: float) -> None:
+        total[0] += 4.0 * len(rows) * probes.weights.numel()
+        step(probes, rows, labels, rate)
+
+    Probes.step = counted
+    try:
+        yield total
+    finally:
+        Probes.step = step
 
 
 def real(words: int) -> Data:
@@ -125,8 +148,8 @@ def synthetic(words: int, layers: int = 13, width: int = 768, classes: int = 44,
     return Data("synthetic", x[:words], labels[:words], x[words:], labels[words:], (width,) * layers)
 
 
-def neurox_probe(x: np.ndarray, y: np.ndarray, l1: float, l2: float, epochs: int = 10) -> Any:
-    torch.manual_seed(0)
+def neurox_probe(x: np.ndarray, y: np.ndarray, l1: float, l2: float, epochs: int = 10, seed: int = 0) -> Any:
+    torch.manual_seed(seed)
     with quiet():
         return linear_probe.train_logistic_regression_probe(
             x, y, lambda_l1=l1, lambda_l2=l2, num_epochs=epochs, batch_size=512, learning_rate=0.001
@@ -157,18 +180,32 @@ def objective(
     return float(loss) + l1 * float(weights.abs().sum()) + l2 * float(weights.norm())
 
 
-def grid(data: Data, pairs: int) -> dict[str, Any]:
-    """Train, rank and silence at 64 pairs of penalties."""
-    chosen = PAIRS if pairs >= len(PAIRS) else [PAIRS[(2 * i + 1) * len(PAIRS) // (2 * pairs)] for i in range(pairs)]
-    theirs, rank_seconds, probes = 0.0, 0.0, {}
+def spread(pairs: int) -> list[tuple[float, float]]:
+    """So many pairs from all over the grid."""
+    return PAIRS if pairs >= len(PAIRS) else [PAIRS[(2 * i + 1) * len(PAIRS) // (2 * pairs)] for i in range(pairs)]
+
+
+@cache
+def neurox_grid(data: Data, pairs: int) -> tuple[float, float, dict[tuple[float, float], Any]]:
+    """Seconds of training and of ranking and silencing, for all 64 pairs; the probes that were trained, with orders."""
+    training, judging, probes = 0.0, 0.0, {}
+    chosen = spread(pairs)
     for pair in chosen:
         spent, probe = seconds(lambda pair=pair: neurox_probe(data.train, data.labels, *pair))
         ranked, found = seconds(lambda probe=probe: neurox_rank_and_silence(data, probe))
-        theirs, rank_seconds = theirs + spent, rank_seconds + ranked
+        training, judging = training + spent, judging + ranked
         probes[pair] = probe, found
+    scale = len(PAIRS) / len(chosen)
+    return scale * training, scale * judging, probes
+
+
+def grid(data: Data, pairs: int) -> dict[str, Any]:
+    """Train, rank and silence at 64 pairs of penalties."""
+    theirs, rank_seconds, probes = neurox_grid(data, pairs)
     labels = torch.from_numpy(data.labels)
     rows, dev = data.neurons(data.train), data.neurons(data.dev)
-    ours, search = seconds(lambda: search_penalties(rows, labels, dev, data.dev_labels, data.classes, form="norm"))
+    with counting() as flops:
+        ours, search = seconds(lambda: search_penalties(rows, labels, dev, data.dev_labels, data.classes, form="norm"))
     x = torch.from_numpy(data.train)
     worse, compared, overlaps = 0, [], []
     for pair, (probe, (order, *_)) in probes.items():
@@ -181,7 +218,6 @@ def grid(data: Data, pairs: int) -> dict[str, Any]:
         if scored.ranking is not None:
             count = len(order) // 5
             overlaps.append(len(np.intersect1d(order[:count], scored.ranking.order[:count])) / max(1, count))
-    scale = len(PAIRS) / len(chosen)
     known = data.dev_labels >= 0
     full = {
         str(p): float((probe(torch.from_numpy(data.dev[known])).argmax(1).numpy() == data.dev_labels[known]).mean())
@@ -189,14 +225,146 @@ def grid(data: Data, pairs: int) -> dict[str, Any]:
     }
     return {
         "what": "grid of 64 (l1, l2): train, rank, silence",
-        "neurox_seconds": scale * (theirs + rank_seconds),
-        "neurox_training_seconds": scale * theirs,
+        "neurox_seconds": theirs + rank_seconds,
+        "neurox_training_seconds": theirs,
+        "pairs_measured": len(probes),
         "vestige_seconds": ours,
-        "objective_worse": f"{worse} of {len(chosen)}",
+        "flops": flops[0],
+        "objective_worse": f"{worse} of {len(probes)}",
         "objectives": compared,
         "rank_overlap": float(np.mean(overlaps)) if overlaps else None,
         "neurox_accuracy": max(full.values()),
         "vestige_accuracy": max(found.accuracy for found in search.pairs),
+    }
+
+
+def epochs(data: Data, pairs: int) -> dict[str, Any]:
+    """All 64 pairs for the ten epochs that NeuroX runs, then ranked and silenced: no pair takes another's solution.
+
+    Every epoch costs vestige the same, so one is timed and counted ten times.
+    """
+    neurox_training, neurox_judging, probes = neurox_grid(data, pairs)
+    labels, rows, dev = torch.from_numpy(data.labels), data.neurons(data.train), data.neurons(data.dev)
+    frame = Frame.of(rows)
+    count = int(0.2 * rows.width)
+
+    def train_once() -> list[tuple[torch.Tensor, torch.Tensor]]:
+        found = []
+        for start in range(0, len(PAIRS), CHUNK):
+            l1, l2 = zip(*PAIRS[start : start + CHUNK], strict=True)
+            many = Probes.at_zero(labels[None], rows.width, data.classes, list(l1), list(l2), "norm", frame)
+            train(many, iter(Visit(rows, 512, 0, 1 << 40, frame.centre)), labels[None], len(rows) // 512, 3e-3)
+            found += [many.solution(index) for index in range(len(l1))]
+        return found
+
+    def rank_and_silence(found: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+        for weights, biases in found:
+            if bool(weights.any()):
+                order = rank(weights)
+                ablate(
+                    dev, data.dev_labels, weights, biases, {"top": top(order, count), "bottom": bottom(order, count)}
+                )
+
+    with counting() as flops:
+        training, found = seconds(train_once)
+    judging, _ = seconds(lambda: rank_and_silence(found))
+    ours = 10 * training + judging
+    return {
+        "what": "the same ten epochs at 64 pairs, end to end",
+        "neurox_seconds": neurox_training + neurox_judging,
+        "vestige_seconds": ours,
+        "pairs_measured": len(probes),
+        "epochs_measured": 1,
+        "flops": 10 * flops[0],
+    }
+
+
+def top_share(first: np.ndarray, second: np.ndarray, count: int) -> float:
+    """Which part of the first `count` of two orders is in both."""
+    return len(np.intersect1d(first[:count], second[:count])) / count
+
+
+def settled_probe(data: Data, l1: float, l2: float, epochs: int = 60) -> tuple[torch.Tensor, torch.Tensor]:
+    """NeuroX's objective by its own method, Adam on a subgradient, but shuffled and with a rate that falls to 0."""
+    torch.manual_seed(0)
+    x, y = torch.from_numpy(data.train), torch.from_numpy(data.labels)
+    probe = torch.nn.Linear(x.shape[1], data.classes)
+    optimizer = torch.optim.Adam(probe.parameters(), lr=3e-3)
+    steps = epochs * (len(x) // 512)
+    falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(1e-4, 1 - step / steps))
+    for _ in range(epochs):
+        order = torch.randperm(len(x))
+        for start in range(0, len(x) - 511, 512):
+            which = order[start : start + 512]
+            loss = torch.nn.functional.cross_entropy(probe(x[which]), y[which])
+            loss = loss + l1 * linear_probe.l1_penalty(probe.weight) + l2 * linear_probe.l2_penalty(probe.weight)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            falling.step()
+    return probe.weight.data.T.contiguous(), probe.bias.data
+
+
+def overlap(data: Data) -> dict[str, Any]:
+    """The top 20 % of neurons of probes that differ in one thing: seed, epochs, form of the L2 term, tool."""
+    found = []
+    for l1, l2 in OVERLAP_PAIRS:
+        found.append(overlap_at(data, l1, l2))
+        print(json.dumps(found[-1], indent=1), flush=True)
+    return {"what": "why rankings differ", "words": len(data.train), "chance": 0.2, "pairs": found}
+
+
+def overlap_at(data: Data, l1: float, l2: float) -> dict[str, Any]:
+    """All are ranked by vestige, but for `ranker`: there NeuroX's own order of one probe is compared with it."""
+    x, labels, rows = torch.from_numpy(data.train), torch.from_numpy(data.labels), data.neurons(data.train)
+    count = rows.width // 5
+    found: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    own: list[int] = []
+    for length, seed in ((10, 0), (40, 0), (100, 0), (10, 1), (100, 1)):
+        probe = neurox_probe(data.train, data.labels, l1, l2, length, seed)
+        found[f"neurox {length} seed {seed}"] = probe.linear.weight.data.T.contiguous(), probe.linear.bias.data
+        if not own:
+            with quiet():
+                own, _ = linear_probe.get_neuron_ordering(probe, {str(i): i for i in range(data.classes)})
+    found["settled"] = settled_probe(data, l1, l2)
+    path = solve_path(rows, labels, data.classes, GRID, GRID, form="norm").at(l1, l2)
+    found["path"] = path.weights, path.biases
+    for name, form, seed in (("vestige seed 0", "norm", 0), ("vestige seed 1", "norm", 1), ("squared", "squared", 0)):
+        made = polish(
+            rows, labels, data.classes, l1, l2, form=form, tolerance=1e-4, rounds=POLISH_ROUNDS, passes=4.0, seed=seed
+        )
+        found[name] = made.weights, made.biases
+    orders = {name: rank(weights).order for name, (weights, _) in found.items()}
+    alive = int((found["vestige seed 0"][0] != 0).any(1).sum())
+
+    def shared(first: str, second: str, size: int = count) -> float:
+        return top_share(orders[first], orders[second], size)
+
+    return {
+        "l1": l1,
+        "l2": l2,
+        "objectives": {name: objective(x, labels, *probe, l1, l2) for name, probe in found.items()},
+        "neurons_with_weight": alive / rows.width,
+        "ranker": top_share(np.array(own), orders["neurox 10 seed 0"], count),
+        "overlaps": {
+            "NeuroX, 10 epochs: two seeds": shared("neurox 10 seed 0", "neurox 10 seed 1"),
+            "NeuroX: 10 and 40 epochs": shared("neurox 10 seed 0", "neurox 40 seed 0"),
+            "NeuroX: 10 and 100 epochs": shared("neurox 10 seed 0", "neurox 100 seed 0"),
+            "NeuroX, 100 epochs: two seeds": shared("neurox 100 seed 0", "neurox 100 seed 1"),
+            "vestige's path and NeuroX, 10 epochs": shared("path", "neurox 10 seed 0"),
+            "vestige's path and NeuroX, 100 epochs": shared("path", "neurox 100 seed 0"),
+            "vestige polished and NeuroX, 10 epochs": shared("vestige seed 0", "neurox 10 seed 0"),
+            "vestige polished and NeuroX, 100 epochs": shared("vestige seed 0", "neurox 100 seed 0"),
+            "vestige polished and a settled subgradient probe": shared("vestige seed 0", "settled"),
+            "the same, only as many as have weight": shared("vestige seed 0", "settled", min(count, alive)),
+            "NeuroX, 10 epochs, and a settled subgradient probe": shared("neurox 10 seed 0", "settled"),
+            "vestige polished: two seeds": shared("vestige seed 0", "vestige seed 1"),
+            "the same, only as many as have weight (two seeds)": shared(
+                "vestige seed 0", "vestige seed 1", min(count, alive)
+            ),
+            "vestige polished: L2 norm and squared": shared("vestige seed 0", "squared"),
+            "vestige's path and polished": shared("path", "vestige seed 0"),
+        },
     }
 
 
@@ -220,6 +388,7 @@ def ranking(data: Data) -> dict[str, Any]:
         "what": "ranking and zero-out of one probe",
         "neurox_seconds": theirs,
         "vestige_seconds": ours / 5,
+        "flops": 2.0 * len(dev) * 2 * count * data.classes,
         "neurox_accuracy": expected,
         "vestige_accuracy": list(found.values()),
     }
@@ -254,7 +423,8 @@ def minimal(data: Data, sizes: int = 10) -> dict[str, Any]:
             )
         ]
 
-    ours, subsets = seconds(vestige)
+    with counting() as flops:
+        ours, subsets = seconds(vestige)
     right = [
         float((probe(dev[:, order[:k].copy()]).argmax(1).numpy() == gold).mean())
         for probe, k in zip(probes, counts, strict=True)
@@ -270,6 +440,7 @@ def minimal(data: Data, sizes: int = 10) -> dict[str, Any]:
         "what": "minimal set: ten retrainings, 1 % to 10 % of neurons",
         "neurox_seconds": theirs,
         "vestige_seconds": ours,
+        "flops": flops[0],
         "objective_worse": f"{worse} of {len(counts)}",
         "neurox_accuracy": float(np.mean(right)),
         "vestige_accuracy": float(np.mean([subset.accuracy(held, gold) for subset in subsets])),
@@ -293,15 +464,17 @@ def layers(data: Data, seeds: int = 3) -> dict[str, Any]:
         found = []
         for a, b in spans:
             rows = Neurons((data.train[:, a:b],))
-            size = float(np.sqrt(np.mean(data.train[:4096, a:b] ** 2)))
-            probes = Probes.at_zero(labels[None], b - a, data.classes, [0.0] * seeds, [0.0] * seeds, size=size)
+            frame = Frame.of(rows)
+            probes = Probes.at_zero(labels[None], b - a, data.classes, [0.0] * seeds, [0.0] * seeds, frame=frame)
             generator = torch.Generator().manual_seed(0)
             probes.weights.uniform_(-1, 1, generator=generator).mul_(probes.weights.shape[0] ** -0.5 / 10)
-            train(probes, iter(Visit(rows, 256, 0)), labels[None], steps_for(LAYER_PASSES, len(rows)), 1e-2)
+            visit = Visit(rows, 256, 0, centre=frame.centre)
+            train(probes, iter(visit), labels[None], steps_for(LAYER_PASSES, len(rows)), 1e-2)
             found += [probes.solution(seed) for seed in range(seeds)]
         return found
 
-    ours, found = seconds(vestige)
+    with counting() as flops:
+        ours, found = seconds(vestige)
     x = torch.from_numpy(data.train)
     worse = 0
     for index, (probe, mine) in enumerate(zip(probes, found, strict=True)):
@@ -312,6 +485,7 @@ def layers(data: Data, seeds: int = 3) -> dict[str, Any]:
         "what": f"{len(spans)} layer probes x {seeds} seeds",
         "neurox_seconds": theirs,
         "vestige_seconds": ours,
+        "flops": flops[0],
         "objective_worse": f"{worse} of {len(found)}",
     }
 
@@ -324,40 +498,93 @@ def gemm_peak() -> float:
     return 4 * 2 * 2048 * 9984 * 704 / spent / 1e9
 
 
+def step(data: Data) -> dict[str, Any]:
+    """What a training step of one probe, and of eight, spends on its two products."""
+    found = []
+    rows, labels = torch.from_numpy(data.train[:256]), torch.from_numpy(data.labels[:256])[None]
+    for count in (1, 8):
+        probes = Probes.at_zero(labels, rows.shape[1], data.classes, [1e-4] * count, [1e-4] * count, "norm")
+        residual = probes.residual(rows, labels)
+
+        def products(probes: Probes = probes, residual: torch.Tensor = residual) -> None:
+            torch.addmm(probes.biases, rows, probes.weights)
+            rows.T @ residual
+
+        whole, part = (
+            min(seconds(work)[0] for _ in range(15))
+            for work in (lambda probes=probes: probes.step(rows, labels, 1e-4), products)
+        )
+        rate = 4.0 * probes.weights.numel() * len(rows) / part / 1e9
+        found.append({"probes": count, "step_seconds": whole, "products_seconds": part, "products_gflops": rate})
+    return {"what": "a step of training", "steps": found}
+
+
+def int8_peak() -> tuple[float, float]:
+    """GFLOP/s of float32 and GOP/s of int8 products of one shape."""
+    a, b = torch.randn(512, 2048), torch.randn(2048, 512)
+    c, d = (torch.randint(-128, 127, m.shape, dtype=torch.int8) for m in (a, b))
+    operations = 2 * 512 * 2048 * 512 / 1e9
+    rates = []
+    for work in (lambda: a @ b, lambda: torch._int_mm(c, d)):
+        work()
+        rates.append(operations / min(seconds(work)[0] for _ in range(5)))
+    return rates[0], rates[1]
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--data", choices=("real", "synthetic"), default="real")
     arguments.add_argument("--words", type=int, default=20_000)
     arguments.add_argument("--pairs", type=int, default=8, help="pairs of the grid that NeuroX trains; 64 for all")
-    arguments.add_argument("--only", nargs="*", default=["ranking", "minimal", "layers", "grid"])
+    arguments.add_argument("--only", nargs="*", default=["step", "ranking", "minimal", "layers", "grid", "epochs"])
     arguments.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     given = arguments.parse_args()
     torch.set_num_threads(1)
     data = real(given.words) if given.data == "real" else synthetic(given.words)
+    path = given.out / f"neurox_{given.data}.json"
+    before = json.loads(path.read_text()) if path.exists() else {"rows": []}
+    float32, int8 = int8_peak()
     result: dict[str, Any] = {
         "data": data.name,
         "words": len(data.train),
         "neurons": data.train.shape[1],
         "labels": data.classes,
         "gemm_gflops": gemm_peak(),
+        "int8": {"float32_gflops": float32, "int8_gops": int8},
         "processor": platform.processor() or platform.machine(),
         "rows": [],
     }
     print(f"{data.name}: {len(data.train)} words x {data.train.shape[1]} neurons, {data.classes} labels; "
-          f"float32 products at {result['gemm_gflops']:.0f} GFLOP/s")  # fmt: skip
-    works = {"ranking": ranking, "minimal": minimal, "layers": layers, "grid": lambda d: grid(d, given.pairs)}
+          f"float32 products at {result['gemm_gflops']:.0f} GFLOP/s; {result['int8']}")  # fmt: skip
+    works: dict[str, Callable[[Data], dict[str, Any]]] = {
+        "ranking": ranking,
+        "minimal": minimal,
+        "layers": layers,
+        "grid": lambda d: grid(d, given.pairs),
+        "epochs": lambda d: epochs(d, given.pairs),
+        "overlap": overlap,
+        "step": step,
+    }
+    if given.only == ["overlap"] and before["rows"]:
+        result = before
+    rows = {row["what"]: row for row in before["rows"]}
     for name in given.only:
         row = works[name](data)
-        row["ratio"] = row["neurox_seconds"] / row["vestige_seconds"]
-        result["rows"].append(row)
-        seen = ("objective_worse", "rank_overlap", "neurox_accuracy", "vestige_accuracy")
-        print(
-            f"{row['what']}: NeuroX {row['neurox_seconds']:.2f} s, vestige {row['vestige_seconds']:.3f} s, "
-            f"ratio {row['ratio']:.1f}; { ({key: row[key] for key in seen if key in row}) }",
-            flush=True,
-        )
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / f"neurox_{given.data}.json").write_text(json.dumps(result, indent=1))
+        if "neurox_seconds" in row:
+            row["ratio"] = row["neurox_seconds"] / row["vestige_seconds"]
+            if "flops" in row:
+                row["gemm_gflops"] = gemm_peak()
+                row["least_seconds"] = row["flops"] / row["gemm_gflops"] / 1e9
+                row["bound"] = row["neurox_seconds"] / row["least_seconds"]
+            seen = ("objective_worse", "rank_overlap", "neurox_accuracy", "vestige_accuracy", "bound")
+            print(
+                f"{row['what']}: NeuroX {row['neurox_seconds']:.2f} s, vestige {row['vestige_seconds']:.3f} s, "
+                f"ratio {row['ratio']:.1f}; { ({key: row[key] for key in seen if key in row}) }",
+                flush=True,
+            )
+        rows[row["what"]] = row
+        given.out.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**result, "rows": list(rows.values())}, indent=1))
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from neuron_frames import neuron_frames
+from neuron_frames import neuron_frames, neuron_results, ranker_rows, redundancy_rows
 from report_frames import CONVERGED, DURRANI, small_frames
 
 from vestige.report.html import write_report
@@ -24,7 +26,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
     "--hide-scrollbars",
-    "--virtual-time-budget=20000",
+    "--virtual-time-budget=60000",
 ]
 WIDTHS = (1280, 390)
 WORD = "</script>\"'&"
@@ -81,6 +83,8 @@ const timer = setInterval(() => {{
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == "neurons":
         frames = neuron_frames(label="</script>", word=WORD)
+        more = neuron_results([*ranker_rows(), *redundancy_rows()])
+        frames = replace(frames, results=pd.concat([frames.results, more], ignore_index=True))
     else:
         frames = small_frames(
             [("bank", "upos"), ("bank", "deprel")], parameters=(CONVERGED, DURRANI), label="</script>"
