@@ -59,7 +59,8 @@ function explore(seen, told) {{
 }}
 const timer = setInterval(() => {{
   const seen = document.getElementById("page").contentDocument;
-  if (!seen || !seen.documentElement.dataset.rendered) return;
+  if (!seen || seen.readyState !== "complete" || !seen.documentElement.dataset.rendered) return;
+  if (seen.getElementById("explorer-list") && !seen.querySelector("#explorer-list button")) return;
   clearInterval(timer);
   const told = document.documentElement.dataset;
   Object.assign(told, seen.documentElement.dataset);

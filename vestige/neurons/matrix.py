@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from vestige.errors import AnalysisError
-from vestige.representations.store import Representations
+from vestige.representations.store import Representations, expect
 
 BLOCK_BYTES = 64 << 20
 """About as much as is read at once."""
@@ -61,6 +61,9 @@ class Neurons:
 
     def rows(self, which: slice | np.ndarray) -> Tensor:
         """Some rows of all neurons, as a float32 tensor of their own."""
+        if isinstance(which, slice):
+            for layer in self.layers:
+                expect(layer, which)
         parts = [layer[which] for layer in self.layers]
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 

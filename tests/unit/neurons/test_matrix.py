@@ -42,3 +42,13 @@ def test_neurons_that_do_not_exist_are_named(neuron):
 def test_what_is_no_matrix_is_refused(layers):
     with pytest.raises(AnalysisError, match="no matrix of rows and neurons"):
         Neurons(layers)
+
+
+def test_rows_of_a_mapped_store_are_announced_and_read_as_they_are(tmp_path):
+    whole = np.arange(5000 * 30, dtype=np.float32).reshape(5000, 30)
+    np.save(tmp_path / "layer.npy", whole)
+    mapped = np.load(tmp_path / "layer.npy", mmap_mode="r")
+    for source in (mapped, mapped[1000:4000], mapped[:0]):
+        for span in (slice(0, 10), slice(700, 900), slice(2990, 3000), slice(0, None)):
+            found = Neurons((source,)).rows(span).numpy()
+            np.testing.assert_array_equal(found, np.array(source[span]))
