@@ -47,7 +47,7 @@ from vestige.solvers.polish import polish
 from vestige.solvers.proximal import Probes, train
 from vestige.solvers.visit import Frame, Visit
 
-LAYER_PASSES, SUBSET_PASSES = 2.0, 0.3
+LAYER_PASSES, SUBSET_PASSES = 2.0, 1.2
 """Passes over the rows, where ten of NeuroX's reach no better objective (it is printed beside the ratio)."""
 PAIRS = [(l1, l2) for l1 in GRID for l2 in GRID]
 CHUNK = 16

@@ -104,10 +104,14 @@ def goals(results: list[Row], extraction: Row | None, memory: Row | None, simila
     if memory:
         last = memory["sizes"][-1]
         peak = max(size["peak_anonymous_gb"] for size in memory["sizes"])
-        fits = peak < memory["limit_gb"]
+        steps = [size["step_seconds"] for size in memory["sizes"]]
+        partly = "" if "default_seconds" in last else f", on the first {last['steps_timed']} steps"
+        fits, linear = peak < memory["limit_gb"], max(steps) < 1.3 * min(steps)
+        dearer = "" if linear else f"a step takes {min(steps) * 1e3:.0f} to {max(steps) * 1e3:.0f} ms"
         lines.append(
             f"| a probe on {last['words']:,} words x {memory['neurons']:,} neurons | < {memory['limit_gb']:.0f} GB of "
-            f"anonymous memory, linear time | {peak:.1f} GB; {growth(memory)} | {'yes' if fits else 'no'} | |"
+            f"anonymous memory, linear time | {peak:.1f} GB; {growth(memory)} | "
+            f"{'yes' if fits and linear else 'in part: the memory' if fits else 'no'}{partly} | {dearer} |"
         )
     if similarity:
         ratios = [row["ratio"] for row in similarity["rows"]]
@@ -146,7 +150,10 @@ def table(result: Row) -> str:
         lines += ["", f"The two products take, of a training step over all neurons, {', '.join(parts)}."]
     measured = [row for row in result["rows"] if "pairs_measured" in row]
     if measured:
-        lines += ["", f"NeuroX trained {measured[0]['pairs_measured']} of the 64 pairs."]
+        counts = " and ".join(
+            f"{row['pairs_measured']} ({row['what'].split(' (')[0].split(' at ')[0]})" for row in measured
+        )
+        lines += ["", f"Of the 64 pairs NeuroX trained {counts}."]
     if any("epochs_measured" in row for row in measured):
         lines[-1] += " Of the same ten epochs, vestige's first was timed and counted ten times."
     return "\n".join(lines)
@@ -195,38 +202,35 @@ def cells(name: str, values: list[float], digits: int) -> str:
 
 
 def finding(pairs: list[Row]) -> str:
-    """What the table says, in words."""
+    """What the table says, in words, penalty by penalty."""
+    return "\n".join(f"- At l1 = {pair['l1']:g}: {finding_at(pair)}" for pair in pairs)
 
-    def values(name: str) -> list[float]:
-        return [pair["overlaps"][name] for pair in pairs]
 
-    def span(name: str) -> str:
-        low, high = f"{min(values(name)):.2f}", f"{max(values(name)):.2f}"
-        return low if low == high else f"{low} to {high}"
-
-    seeds, settled = "NeuroX, 10 epochs: two seeds", "vestige polished and a settled subgradient probe"
-    form = "vestige polished: L2 norm and squared"
-    unsettled = min(values(settled)) > max(values("vestige polished and NeuroX, 10 epochs"))
-    return " ".join(
-        (
-            f"After ten epochs NeuroX shares {span(seeds)} of its top 20 % with itself under another seed and "
-            f"{span('vestige polished and NeuroX, 10 epochs')} with vestige; after a hundred it shares "
-            f"{span('NeuroX, 100 epochs: two seeds')} with itself and "
-            f"{span('vestige polished and NeuroX, 100 epochs')} with vestige.",
-            f"Its own method, given a falling rate and a shuffle, shares {span(settled)} with vestige and only "
-            f"{span('NeuroX, 10 epochs, and a settled subgradient probe')} with NeuroX's ten epochs:"
-            if unsettled
-            else f"Its own method, given a falling rate and a shuffle, shares {span(settled)} with vestige:",
-            "training that has not come to rest is the main reason why the rankings differ."
-            if unsettled
-            else "training that has not come to rest does not explain by itself why the rankings differ.",
-            f"The form of the L2 term {'hardly matters' if min(values(form)) > 0.9 else 'matters as well'} "
-            f"({span(form)}), and two seeds of vestige's polished probe share {span('vestige polished: two seeds')}.",
-            "Exact zeros play their part where the penalty is strong: vestige's polished probe gives weight to "
-            + " and ".join(f"{pair['neurons_with_weight']:.0%}" for pair in pairs)
-            + " of the neurons, NeuroX's to all; beyond those with weight, an order is drawn by lot.",
-        )
-    )
+def finding_at(pair: Row) -> str:
+    shared, objectives = pair["overlaps"], pair["objectives"]
+    itself, ten = shared["NeuroX, 10 epochs: two seeds"], shared["vestige polished and NeuroX, 10 epochs"]
+    hundred = shared["vestige polished and NeuroX, 100 epochs"]
+    settled = shared["vestige polished and a settled subgradient probe"]
+    seeds, form = shared["vestige polished: two seeds"], shared["vestige polished: L2 norm and squared"]
+    sentences = [
+        f"after ten epochs NeuroX shares {itself:.2f} of its top 20 % with itself under another seed, and {ten:.2f} "
+        f"with vestige polished; its objective is then {objectives['neurox 10 seed 0']:.3f}, where "
+        f"{objectives['vestige seed 0']:.3f} can be had.",
+        f"A hundred epochs bring it to {hundred:.2f}, a rate that falls to zero to {settled:.2f}"
+        + (": training that has not come to rest makes most of the difference." if settled > ten + 0.2 else "."),
+        f"Two seeds of vestige share {seeds:.2f}"
+        + (
+            "."
+            if seeds > 0.9
+            else ": under so weak a penalty not even a polished probe settles the ranking, so that none of the tools "
+            "can be held to another's."
+        ),
+        f"The form of the L2 term {'hardly matters' if form > 0.9 else 'matters there, too'} ({form:.2f}).",
+        f"{pair['neurons_with_weight']:.0%} of the neurons have weight in vestige's probe, so exact zeros "
+        f"{'do not reach' if pair['neurons_with_weight'] > 0.2 else 'reach'} into the top 20 %; ranked by either tool, "
+        f"one and the same probe of NeuroX's has {pair['ranker']:.2f} in common.",
+    ]
+    return " ".join(sentences)
 
 
 def extraction_section(result: Row | None) -> str:
@@ -268,8 +272,8 @@ def memory_section(result: Row | None) -> str:
         "",
         f"One elastic-net probe (l1 = {result['l1']:g}, l2 = {result['l2']:g}) on {result['neurons']:,} neurons and "
         f"{result['labels']} labels, read from a float16 store of {result['store_gb']:.0f} GB "
-        "(`benchmarks/memory.py`); smaller sizes are its first rows. Of the larger sizes the first steps of a pass "
-        "were timed and the pass taken in proportion. The default training makes as many steps as the square root of "
+        "(`benchmarks/memory.py`); smaller sizes are its first rows, and rows beyond the first 100,000 repeat those. "
+        "Where no default training is given, the first steps of a pass were timed and the pass taken in proportion. The default training makes as many steps as the square root of "
         "the rows asks for, so beyond 20,000 words it grows slower than they do. CPU seconds.",
         "",
         "| words | anonymous memory, GB | a step | one pass | its wall time | default training | a round of polish |",
