@@ -273,8 +273,9 @@ def memory_section(result: Row | None) -> str:
         f"One elastic-net probe (l1 = {result['l1']:g}, l2 = {result['l2']:g}) on {result['neurons']:,} neurons and "
         f"{result['labels']} labels, read from a float16 store of {result['store_gb']:.0f} GB "
         "(`benchmarks/memory.py`); smaller sizes are its first rows, and rows beyond the first 100,000 repeat those. "
-        "Where no default training is given, the first steps of a pass were timed and the pass taken in proportion. The default training makes as many steps as the square root of "
-        "the rows asks for, so beyond 20,000 words it grows slower than they do. CPU seconds.",
+        "Where no default training is given, the first steps of a pass were timed and the pass taken in proportion. "
+        "The default training makes as many steps as the square root of the rows asks for, so beyond 20,000 words it "
+        "grows slower than they do. CPU seconds.",
         "",
         "| words | anonymous memory, GB | a step | one pass | its wall time | default training | a round of polish |",
         "|---|---|---|---|---|---|---|",
