@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vestige.comparison.statistics import bootstrap, equivalence_p, interval, sign_flip_p
+from vestige.comparison.statistics import bootstrap, equivalence_p, sign_flip_p
+from vestige.measures.resampling import interval
 
 
 @pytest.fixture

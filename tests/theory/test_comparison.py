@@ -9,8 +9,9 @@ from scipy import stats
 
 from vestige.comparison.differences import Settings, compare_items, control_false_discoveries, summarise
 from vestige.comparison.pairing import pair
-from vestige.comparison.statistics import bootstrap, interval
+from vestige.comparison.statistics import bootstrap
 from vestige.errors import AnalysisError
+from vestige.measures.resampling import interval
 
 QUICK = Settings(resamples=499)
 

@@ -46,6 +46,7 @@ class Attention(Analysis):
     needs = frozenset({"attentions"})
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
+    alone = True
 
     queries: Literal["summary", "all", "words"] | tuple[int, ...] = "summary"
     """Whose distributions: the token that stands for the sentence (CLS, or the last token), every
@@ -62,10 +63,6 @@ class Attention(Analysis):
     resamples: int = 1000
     seed: int = 0
     split: str = "test"
-
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return ()
 
     def run(self, inputs: Inputs) -> Outcome:
         chosen = [sentence for sentence in inputs.task.corpus[self.split][: self.sentences] if sentence.words]

@@ -84,8 +84,9 @@ class Analysis(ABC):
 
     @property
     def poolings(self) -> tuple[str, ...]:
-        """Poolings of hidden states that `run` reads; at least one where `needs` says hidden_states."""
-        return ()
+        """Poolings of hidden states that `run` reads: the parameter `pooling`, where there is one."""
+        pooling = getattr(self, "pooling", None)
+        return () if pooling is None else (pooling,)
 
     @abstractmethod
     def run(self, inputs: Inputs) -> Outcome:

@@ -61,10 +61,6 @@ class DescriptionLength(Analysis):
     split: str = "test"
     """The split on which the last probe, trained on all labels, is scored."""
 
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return (self.pooling,)
-
     def run(self, inputs: Inputs) -> Outcome:
         if (inputs.task.level == "token") == (self.pooling in SENTENCE_POOLINGS):
             raise AnalysisError(

@@ -68,10 +68,6 @@ class LayerProbe(Analysis):
     split: str = "test"
     """The split that is scored."""
 
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return (self.pooling,)
-
     def run(self, inputs: Inputs) -> Outcome:
         data = _Data.of(inputs, self.split)
         outcome = Outcome()

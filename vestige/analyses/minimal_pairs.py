@@ -35,6 +35,7 @@ class MinimalPairs(Analysis):
     needs = frozenset({"logits"})
     levels = ("sentence",)
     models = 2
+    alone = True
 
     hide: Hide = "token"
     """For masked and permutation models: hide the token alone, or more of its word with it."""
@@ -45,10 +46,6 @@ class MinimalPairs(Analysis):
     resamples: int = 1000
     seed: int = 0
     split: str = "test"
-
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return ()
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = language_model(inputs.encoder, inputs.model)

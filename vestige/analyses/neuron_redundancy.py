@@ -44,10 +44,6 @@ class NeuronRedundancy(Analysis):
     seed: int = 0
     split: str = "test"
 
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return (self.pooling,)
-
     def run(self, inputs: Inputs) -> Outcome:
         rows = WordRows.of(inputs, self.split)
         train, dev, held = (Neurons.of(rows.representations[split]) for split in ("train", "dev", self.split))

@@ -63,10 +63,6 @@ class NeuronAnalysis(Analysis):
     seed: int = 0
     split: str = "test"
 
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return (self.pooling,)
-
     def run(self, inputs: Inputs) -> Outcome:
         rows = WordRows.of(inputs, self.split)
         task = _Task(rows, {split: Neurons.of(found) for split, found in rows.representations.items()}, self.split)

@@ -35,6 +35,7 @@ class Perplexity(Analysis):
     needs = frozenset({"logits"})
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
+    alone = True
 
     method: Literal["auto", "masked", "pseudo", "causal"] = "auto"
     """masked: a random share of tokens at once. pseudo: each token alone. causal: each after those before
@@ -63,10 +64,6 @@ class Perplexity(Analysis):
     resamples: int = 1000
     seed: int = 0
     split: str = "test"
-
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return ()
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = language_model(inputs.encoder, inputs.model)

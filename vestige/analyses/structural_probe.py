@@ -74,10 +74,6 @@ class StructuralProbe(Analysis):
     split: str = "test"
     """The split that is scored."""
 
-    @property
-    def poolings(self) -> tuple[str, ...]:
-        return (self.pooling,)
-
     def run(self, inputs: Inputs) -> Outcome:
         trees = {split: _Trees.of(inputs, split) for split in dict.fromkeys(("train", "dev", self.split))}
         outcome = Outcome()

@@ -8,7 +8,8 @@ import pandas as pd
 from scipy.stats import false_discovery_control
 
 from vestige.comparison.pairing import Paired, pair
-from vestige.comparison.statistics import bootstrap, equivalence_p, interval, sign_flip_p
+from vestige.comparison.statistics import bootstrap, equivalence_p, sign_flip_p
+from vestige.measures.resampling import interval
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ all layers are resampled together (and alike) at the price of one. SciPy's `boot
 `permutation_test` are the oracles of the tests.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
+
+from vestige.measures.resampling import chunks, drawn_counts
 
 _CHUNK = 1000
 
@@ -24,23 +24,16 @@ def bootstrap(differences: np.ndarray, words: np.ndarray, resamples: int, seed: 
     rng = np.random.default_rng(seed)
     flat = differences.transpose(1, 0, 2).reshape(sentences, runs * layers)
     found = []
-    for size in _chunks(resamples):
-        counts = _counts(rng, size, sentences)
+    for size in chunks(resamples, _CHUNK):
+        counts = drawn_counts(rng, size, sentences)
         sums = (counts @ flat).reshape(size, runs, layers)
         if runs > 1:
-            weights = _counts(rng, size, runs) / runs
+            weights = drawn_counts(rng, size, runs) / runs
             statistic = np.einsum("br,brl->bl", weights, sums)
         else:
             statistic = sums[:, 0]
         found.append(statistic / (counts @ words)[:, None])
     return np.concatenate(found)
-
-
-def interval(distribution: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval of a bootstrap distribution (resamples, layers)."""
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(distribution, [tail, 1 - tail], axis=0)
-    return low, high
 
 
 def sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -53,7 +46,7 @@ def sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> np.ndarra
     observed = np.abs(differences.sum(0))
     slack = 1e-9 * np.maximum(1.0, np.abs(differences).sum(0))
     extreme = np.zeros(layers)
-    for size in _chunks(resamples):
+    for size in chunks(resamples, _CHUNK):
         signs = rng.integers(0, 2, size=(size, sentences), dtype=np.int8).astype(np.float64) * 2 - 1
         extreme += (np.abs(signs @ differences) >= observed - slack).sum(0)
     return (extreme + 1) / (resamples + 1)
@@ -65,15 +58,3 @@ def equivalence_p(distribution: np.ndarray, margin: float) -> np.ndarray:
     above = ((distribution >= margin).sum(0) + 1) / (count + 1)
     below = ((distribution <= -margin).sum(0) + 1) / (count + 1)
     return np.maximum(above, below)
-
-
-def _counts(rng: np.random.Generator, size: int, units: int) -> np.ndarray:
-    """(size, units): how often each unit was drawn in `units` draws with replacement."""
-    draws = rng.integers(0, units, size=(size, units))
-    draws += units * np.arange(size)[:, None]
-    return np.bincount(draws.ravel(), minlength=size * units).reshape(size, units).astype(np.float64)
-
-
-def _chunks(total: int) -> Iterator[int]:
-    for start in range(0, total, _CHUNK):
-        yield min(_CHUNK, total - start)

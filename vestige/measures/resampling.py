@@ -1,5 +1,7 @@
 """Intervals by drawing sentences anew: of means, and of ratios of sums."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 _CHUNK = 250
@@ -17,11 +19,27 @@ def bootstrap_interval(
     weights = np.ones(units) if weights is None else np.asarray(weights, dtype=np.float64)
     rng = np.random.default_rng(seed)
     drawn = []
-    for start in range(0, resamples, _CHUNK):
-        size = min(_CHUNK, resamples - start)
-        picks = rng.integers(0, units, size=(size, units)) + units * np.arange(size)[:, None]
-        counts = np.bincount(picks.ravel(), minlength=size * units).reshape(size, units).astype(np.float64)
+    for size in chunks(resamples, _CHUNK):
+        counts = drawn_counts(rng, size, units)
         drawn.append((counts @ sums) / (counts @ weights)[:, None])
+    return interval(np.concatenate(drawn), confidence)
+
+
+def interval(distribution: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Percentile interval of a bootstrap distribution (resamples, columns)."""
     tail = (1 - confidence) / 2
-    low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail], axis=0)
+    low, high = np.quantile(distribution, [tail, 1 - tail], axis=0)
     return low, high
+
+
+def drawn_counts(rng: np.random.Generator, size: int, units: int) -> np.ndarray:
+    """(size, units): how often each unit was drawn in `units` draws with replacement."""
+    draws = rng.integers(0, units, size=(size, units))
+    draws += units * np.arange(size)[:, None]
+    return np.bincount(draws.ravel(), minlength=size * units).reshape(size, units).astype(np.float64)
+
+
+def chunks(total: int, most: int) -> Iterator[int]:
+    """Sizes of at most `most` that make up a total."""
+    for start in range(0, total, most):
+        yield min(most, total - start)

@@ -181,7 +181,7 @@ def _cells(
         if not analysis.reads(name) or (two and reference is None and not parameters.alone):
             continue
         trains = "trainable_model" in parameters.needs
-        if baseline and trains:
+        if baseline and parameters.needs & {"trainable_model", "logits"}:
             continue
         base = spec.reference_of(name) if two else None
         for wanted in analysis.tasks:

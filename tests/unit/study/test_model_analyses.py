@@ -1,0 +1,70 @@
+"""Analyses that need the model itself, and its reference, in a study: loaded from folders or handed over in memory."""
+
+import pytest
+import tiny
+import tiny_lm
+
+from vestige.study.making import Given
+from vestige.study.run import Study
+from vestige.study.spec import make_spec
+
+ANALYSES = [
+    {"attention": {"tasks": ["trees/upos"], "resamples": 20, "sentences": 6}},
+    {"perplexity": {"tasks": ["trees/upos"], "resamples": 20, "block": 40, "rate": 0.3, "sentences": 12}},
+    {"similarity": {"tasks": ["trees/upos"], "n": 60, "groups": 0, "measures": ["rsa", "cka"]}},
+    {"structural_probe": {"tasks": ["trees/head"], "max_epochs": 2, "rank": 4}},
+    {"description_length": {"tasks": ["trees/upos"], "control": False, "fractions": [0.25, 0.5, 1.0]}},
+]
+
+
+def study(models, folder, jobs=1, given=None):
+    raw = {"study": "models", "models": models, "corpora": {"trees": "treebank"}, "analyses": ANALYSES, "limit": 24}
+    return Study(make_spec(raw), folder / "run", given=given, cache=folder / "cache").run(jobs)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("models")
+    for name, seed in (("base", 0), ("tuned", 1)):
+        tiny_lm.whole("bert", seed).save_pretrained(place / name)
+        tiny.tokenizer("bert").save_pretrained(place / name)
+    return place
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    models = {"base": str(folder / "base"), "tuned": {"load": str(folder / "tuned"), "reference": "base"}}
+    return study({**models, "random twin": {"random_twin_of": "base"}}, folder, jobs=2)
+
+
+def values(run, analysis, model, metric):
+    rows = run.results
+    return rows[(rows["analysis"] == analysis) & (rows["model"] == model) & (rows["metric"] == metric)]
+
+
+def test_the_tuned_model_is_held_against_its_reference(run):
+    assert (values(run, "attention", "tuned", "emd")["value"] > 0).all()
+    assert set(values(run, "similarity", "tuned", "rsa")["layer"]) == {0, 1, 2, 3}
+    assert len(values(run, "perplexity", "tuned", "perplexity")) > 1
+
+
+def test_a_model_without_a_reference_is_measured_alone_where_that_says_something(run):
+    assert len(values(run, "attention", "base", "entropy"))
+    assert values(run, "attention", "base", "emd").empty
+    assert len(values(run, "perplexity", "base", "perplexity")) == 1
+    assert values(run, "similarity", "base", "rsa").empty
+
+
+def test_probes_of_trees_and_code_lengths_are_there_for_every_model(run):
+    for model in ("base", "tuned", "random twin"):
+        assert set(values(run, "structural_probe", model, "uuas")["layer"]) == {0, 1, 2, 3}
+        assert len(values(run, "description_length", model, "codelength"))
+
+
+def test_models_in_memory_give_the_same_numbers(run, folder, tmp_path):
+    given = Given({name: tiny_lm.encoder("bert", seed) for name, seed in (("base", 0), ("tuned", 1))})
+    models = {"base": {"load": "(given)"}, "tuned": {"load": "(given)", "reference": "base"}}
+    other = study(models, tmp_path, jobs=2, given=given)
+    for analysis, metric in (("attention", "emd"), ("perplexity", "perplexity"), ("similarity", "cka")):
+        mine, theirs = (values(found, analysis, "tuned", metric)["value"].tolist() for found in (run, other))
+        assert mine == pytest.approx(theirs, rel=1e-6)
