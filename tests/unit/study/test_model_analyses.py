@@ -4,6 +4,7 @@ import pytest
 import tiny
 import tiny_lm
 
+from vestige.report.reading import Reading
 from vestige.study.making import Given
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
@@ -68,3 +69,11 @@ def test_models_in_memory_give_the_same_numbers(run, folder, tmp_path):
     for analysis, metric in (("attention", "emd"), ("perplexity", "perplexity"), ("similarity", "cka")):
         mine, theirs = (values(found, analysis, "tuned", metric)["value"].tolist() for found in (run, other))
         assert mine == pytest.approx(theirs, rel=1e-6)
+
+
+def test_a_report_is_written_and_takes_none_of_them_for_a_layer_probe(run):
+    page = run.report().read_text()
+    assert "data-errors" not in page
+    reading = Reading(run.results, run.comparisons, run.tables.cells, run.tables.lock)
+    assert reading.groups == []
+    assert reading.tasks == []
