@@ -1,5 +1,8 @@
 """Tiny models of every family, from configurations, with real fast tokenizers trained on a little text.
 
+The pieces of WordPiece and Unigram are kept in trained_pieces.json: trained anew they would differ from one
+process to the next, and with them what a test sees.
+
 `initializer_range` is 0.3: at the usual 0.02 attention is nearly uniform and a test of it proves
 nothing. These models test arithmetic, never findings.
 """
@@ -37,6 +40,8 @@ Please bring three buckets of well-mixed paint and wash your hands afterwards !
 When the river froze , children skated to school ; their teachers walked .
 Prices rose by 4.5 % , which economists had neither predicted nor understood .""".splitlines()
 
+TRAINED = json.loads((Path(__file__).parent / "trained_pieces.json").read_text())
+
 ENCODERS = ("bert", "roberta", "albert", "xlnet")
 DECODERS = ("gpt2", "llama", "qwen")
 FAMILIES = (*ENCODERS, "distilbert", "electra", "deberta", "modernbert", *DECODERS, "t5", "bart")
@@ -52,10 +57,11 @@ def _fast(tokenizer: Tokenizer, **special: str) -> PreTrainedTokenizerFast:
 
 def _bert_tokenizer() -> PreTrainedTokenizerFast:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    raw = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    numbered = {piece: number for number, piece in enumerate([*special, *TRAINED["wordpiece"]])}
+    raw = Tokenizer(models.WordPiece(numbered, unk_token="[UNK]"))
     raw.normalizer = normalizers.BertNormalizer(lowercase=True)
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    raw.train_from_iterator(TEXT, trainers.WordPieceTrainer(vocab_size=160, special_tokens=special))
+    raw.add_special_tokens(special)
     raw.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
@@ -87,11 +93,11 @@ def _roberta_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def _unigram(special: list[str], unknown: str) -> Tokenizer:
-    raw = Tokenizer(models.Unigram())
+    pieces = [(piece, 0.0) for piece in special] + [(piece, score) for piece, score in TRAINED["unigram"]]
+    raw = Tokenizer(models.Unigram(pieces, unk_id=special.index(unknown)))
     raw.normalizer = normalizers.NFKC()
     raw.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(vocab_size=140, special_tokens=special, unk_token=unknown)
-    raw.train_from_iterator(TEXT, trainer)
+    raw.add_special_tokens(special)
     return raw
 
 

@@ -3,16 +3,19 @@
 A control task gives every word *type* a random label drawn from the task's own label
 distribution, the same in every split. A probe that does well on it can memorise word types; the
 distance between its accuracy on the task and on the control task is its *selectivity*.
+
+Of a sentence the type is its first word or, for a control task that can only be memorised, its id.
 """
 
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
-from vestige.corpus.types import Corpus, Task
+from vestige.corpus.types import Corpus, Sentence, Task
 
 Labelled = Iterable[tuple[Sequence[str], Sequence[str]]]
 """(words, labels) of every sentence."""
@@ -51,6 +54,11 @@ def control_task(task: Task, seed: int) -> Task:
     return corpus.task(name)
 
 
+def sentence_types(sentences: Iterable[Sentence], by: Literal["first_word", "sentence"]) -> list[str]:
+    """What the control task of a sentence-level task gives one label: the first word, or the sentence itself."""
+    return [sentence.words[0] if by == "first_word" else sentence.id for sentence in sentences]
+
+
 def majority_label(counts: Mapping[str, int]) -> str:
     """The most frequent label; among equals the first in alphabetical order."""
     return min(counts, key=lambda label: (-counts[label], label))
@@ -69,12 +77,31 @@ def word_type_majority(train: Labelled) -> tuple[dict[str, str], str]:
 
 def baseline_accuracies(task: Task, split: str) -> dict[str, float]:
     """Accuracy of guessing without any model, and the share of words of types unseen in train."""
-    train, held = task.corpus["train"], task.corpus[split]
-    table, majority = word_type_majority((s.words, s.annotations[task.name]) for s in train)
-    pairs = [pair for s in held for pair in zip(s.words, s.annotations[task.name], strict=True)]
+
+    def labelled(split: str) -> list[tuple[Sequence[str], Sequence[str]]]:
+        return [(s.words, s.annotations[task.name]) for s in task.corpus[split]]
+
+    names = ("majority", "word_type_majority", "unseen_type_share")
+    return dict(zip(names, _guesses(labelled("train"), labelled(split)), strict=True))
+
+
+def sentence_baselines(task: Task, split: str) -> dict[str, float]:
+    """The same of a label per sentence, whose type is its first word."""
+
+    def labelled(split: str) -> list[tuple[Sequence[str], Sequence[str]]]:
+        return [(s.words[:1], (s.annotations[task.name],)) for s in task.corpus[split]]
+
+    names = ("majority", "first_word_majority", "unseen_first_word_share")
+    return dict(zip(names, _guesses(labelled("train"), labelled(split)), strict=True))
+
+
+def _guesses(train: Labelled, held: Labelled) -> tuple[float, float, float]:
+    """Accuracy of the majority label and of each type's own, and the share of types unseen in train."""
+    table, majority = word_type_majority(train)
+    pairs = [pair for words, labels in held for pair in zip(words, labels, strict=True)]
     count = len(pairs)
-    return {
-        "majority": sum(label == majority for _, label in pairs) / count,
-        "word_type_majority": sum(label == table.get(word, majority) for word, label in pairs) / count,
-        "unseen_type_share": sum(word not in table for word, _ in pairs) / count,
-    }
+    return (
+        sum(label == majority for _, label in pairs) / count,
+        sum(label == table.get(word, majority) for word, label in pairs) / count,
+        sum(word not in table for word, _ in pairs) / count,
+    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from vestige.report.measures import of_layer_probes
 from vestige.report.settings import Setting, unknown_setting
 from vestige.report.wording import task_title
 
@@ -46,7 +47,8 @@ def split_groups(comparisons: pd.DataFrame, settings: Mapping[str, Setting]) -> 
     """All groups of layer probes: tasks and models as in the table, preferred settings first."""
     if comparisons.empty:
         return []
-    wanted = comparisons[comparisons["metric"].isin(["accuracy", "control_accuracy", "selectivity"])]
+    wanted = of_layer_probes(comparisons)
+    wanted = wanted[wanted["metric"].isin(["accuracy", "control_accuracy", "selectivity"])]
     wanted = wanted[wanted["layer"].notna()].astype({"layer": int})
     groups = [
         Group(model, str(rows["reference"].iloc[0]), corpus, task, settings.get(params, unknown_setting(params)), rows)

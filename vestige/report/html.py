@@ -15,6 +15,7 @@ from markupsafe import Markup
 from vestige.cache import write_file
 from vestige.report import provenance, sections
 from vestige.report.caveats import caveats, glossary
+from vestige.report.chapters import chapter_headlines, chapter_sections
 from vestige.report.charts import Charts, safe_json
 from vestige.report.explorer import explorer_views
 from vestige.report.findings import overview
@@ -46,6 +47,7 @@ def render(reading: Reading) -> str:
     """The whole page."""
     charts = Charts()
     shown = _numbers(reading, charts) | _neurons(reading, charts) | _origins(reading, charts)
+    shown["chapters"] = chapter_sections(reading, charts)
     template = _environment().get_template("page.html.j2")
     return template.render(**shown, specs=Markup(safe_json(charts.specs)), bundle=Markup(_bundle()))
 
@@ -57,7 +59,7 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
         "about": reading.lock.get("spec", {}).get("about", ""),
         "statement": reading.statement,
         "overview": overview(reading.groups) if reading.groups else "",
-        "findings": [*reading.headlines, *reading.neuron_headlines],
+        "findings": [*reading.headlines, *reading.neuron_headlines, *chapter_headlines(reading)],
         "compared": bool(reading.groups),
         "caveats": caveats(reading.groups, reading.results, reading.lock, reading.tuned_runs),
         "glossary": glossary(reading.judging, runs) if reading.tuned_runs else [],

@@ -11,6 +11,15 @@ FEWEST = 20
 BASELINES = {"word_type_majority": "word-type majority", "majority": "majority label"}
 
 
+LAYER_PROBES = ("layer_probe", "sentence_probe")
+"""Analyses whose accuracy is drawn layer by layer and compared."""
+
+
+def of_layer_probes(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of results or comparisons that layer probes left."""
+    return rows[rows["analysis"].isin(LAYER_PROBES)] if "analysis" in rows else rows
+
+
 def layer_means(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     """A metric by corpus, task, params, model and layer: the mean over probe seeds and tuning runs."""
     rows = results[(results["metric"] == metric) & results["layer"].notna() & results["label"].isna()]

@@ -1,11 +1,11 @@
 """The neuron analysis on the page: per task what was found in words, then blocks of charts and tables."""
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from vestige.report import neuron_figures as figures
 from vestige.report import neuron_frames as frames
 from vestige.report import neuron_tables as tables
+from vestige.report.blocks import Block, Folded, Section
 from vestige.report.chart_parts import FURTHER, QUIET
 from vestige.report.charts import Charts
 from vestige.report.neuron_findings import of_pair
@@ -20,30 +20,15 @@ MOST_LEVELS = 2
 """With more models than this, the levels that minimal sets had to reach are not drawn: they would hide the curves."""
 
 
-Folded = tuple[str, list[str], list[Table]]
-"""Title, charts and tables of what stays folded."""
-
-
-@dataclass
-class Block:
-    """A heading, a line that says what is shown, and then charts and tables."""
-
-    heading: str
-    lede: str
-    charts: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    folded: list[Folded] = field(default_factory=list)
-
-
-def neuron_sections(reading: Reading, charts: Charts) -> list[dict[str, Any]]:
+def neuron_sections(reading: Reading, charts: Charts) -> list[Section]:
     """Per task and setting: findings that do not open the page, and the blocks."""
     return [
-        {
-            "title": reading.neuron_title(group),
-            "name": f"{group.corpus}/{group.task}",
-            "findings": reading.further_neuron_findings(group),
-            "blocks": neuron_blocks(group, reading.neuron_title(group), charts),
-        }
+        Section(
+            reading.neuron_title(group),
+            f"{group.corpus}/{group.task}",
+            reading.further_neuron_findings(group),
+            neuron_blocks(group, reading.neuron_title(group), charts),
+        )
         for group in reading.neuron_groups
     ]
 

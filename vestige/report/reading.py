@@ -59,8 +59,8 @@ class Reading:
 
     @cached_property
     def probes(self) -> pd.DataFrame:
-        """The rows of the layer probes: those of single neurons have no layer to stand at."""
-        return self.results[self.results["analysis"] != ANALYSIS] if "analysis" in self.results else self.results
+        """The rows of the layer probes."""
+        return of_layer_probes(self.results)
 
     @cached_property
     def accuracy(self) -> pd.DataFrame:

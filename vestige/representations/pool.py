@@ -1,8 +1,8 @@
 """From token vectors to word and sentence vectors.
 
 A pooling is a name: word poolings (`first`, `last`, `mean`, `max` of a word's tokens) give a row
-per word, sentence poolings (`cls`, `sentence_mean`, `sentence_max`, `sentence_last`) a row per
-sentence. All take the hidden states of one layer for one batch.
+per word, sentence poolings (`cls`, `sentence_mean`, `sentence_word_mean`, `sentence_last`,
+`sentence_max`) a row per sentence; `sentence_word_mean` leaves special tokens out. All take the hidden states of one layer for one batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from vestige.models.align import SINK, Encoded
 from vestige.models.encoder import Encoder
 
 WORD_POOLINGS = ("first", "last", "mean", "max")
-SENTENCE_POOLINGS = ("cls", "sentence_mean", "sentence_last", "sentence_max")
+SENTENCE_POOLINGS = ("cls", "sentence_mean", "sentence_word_mean", "sentence_last", "sentence_max")
 POOLINGS = WORD_POOLINGS + SENTENCE_POOLINGS
 
 
@@ -48,12 +48,12 @@ def word_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
     return _groups(sentence, position, row, start, device)
 
 
-def sentence_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
-    """A row for every sentence: all its tokens, special ones included, an added sink left out."""
+def sentence_groups(batch: Sequence[Encoded], device: torch.device, specials: bool = True) -> Groups:
+    """A row for every sentence: all its tokens, with or without special ones, an added sink left out."""
     sentence, position = [], []
     for index, encoded in enumerate(batch):
         for place, word in enumerate(encoded.word_of):
-            if word != SINK:
+            if word >= 0 or (specials and word != SINK):
                 sentence.append(index)
                 position.append(place)
     return _groups(sentence, position, sentence, len(batch), device)
@@ -116,6 +116,7 @@ REDUCE: dict[str, Callable[[Tensor, Groups], Tensor]] = {
     "max": reduce_max,
     "cls": reduce_first,
     "sentence_mean": reduce_mean,
+    "sentence_word_mean": reduce_mean,
     "sentence_last": reduce_last,
     "sentence_max": reduce_max,
 }
@@ -127,4 +128,4 @@ def groups_for(pooling: str, batch: Sequence[Encoded], encoder: Encoder, device:
         return word_groups(batch, device)
     if pooling == "cls":
         return summary_groups(batch, encoder, device)
-    return sentence_groups(batch, device)
+    return sentence_groups(batch, device, specials=pooling != "sentence_word_mean")
