@@ -112,6 +112,7 @@ def results_frame(
         for model in models:
             for name in params:
                 where = {"model": model, "corpus": corpus, "task": task, "params": name}
+                where["analysis"] = "layer_probe"
                 rows += [{**where, "metric": "majority", "value": 0.2, "n": 1234}]
                 rows += [{**where, "metric": "word_type_majority", "value": 0.7, "n": 1234}]
                 for layer in range(layers):

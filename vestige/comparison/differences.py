@@ -24,14 +24,17 @@ class Settings:
     seed: int = 0
 
 
-def compare_items(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None) -> pd.DataFrame:
+def compare_items(
+    base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None, metric: str = "accuracy"
+) -> pd.DataFrame:
     """Differences tuned - base per layer, from item tables of a probe (one base, one or more tuned runs).
 
-    Metrics: accuracy; where control items are there, control_accuracy and selectivity.
+    `metric` is what the share of right items is called; where control items are there, control_accuracy
+    and selectivity come beside it.
     """
     settings = settings or Settings()
     task = pair(_subset(base, "task"), [_subset(frame, "task") for frame in tuned])
-    tables = [_judge("accuracy", task, task.base, task.tuned, settings)]
+    tables = [_judge(metric, task, task.base, task.tuned, settings)]
     if all((frame["subset"] == "control").any() for frame in (base, *tuned)):
         control = pair(_subset(base, "control"), [_subset(frame, "control") for frame in tuned])
         tables.append(_judge("control_accuracy", control, control.base, control.tuned, settings))

@@ -2,14 +2,16 @@
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from vestige.cache import write_file
+from vestige.report.blocks import Block
 from vestige.report.caveats import caveats
+from vestige.report.chapters import chapter_headlines, chapter_sections
 from vestige.report.charts import Charts
 from vestige.report.findings import overview
 from vestige.report.measures import baselines, layer_means, of_task
@@ -49,6 +51,7 @@ def render(reading: Reading, title: str = "", intro: str = "") -> str:
         *_limits(reading),
         *(part for corpus, task in reading.tasks for part in _task(reading, corpus, task)),
         *(part for group in reading.neuron_groups for part in _neurons(reading, group)),
+        *_chapters(reading),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -66,7 +69,7 @@ def markdown_table(table: Table) -> str:
 
 
 def _findings(reading: Reading) -> list[str]:
-    found = [*reading.headlines, *reading.neuron_headlines]
+    found = [*reading.headlines, *reading.neuron_headlines, *chapter_headlines(reading)]
     if not found:
         return []
     parts = ["## Findings", plain(overview(reading.groups)) if reading.groups else ""]
@@ -108,9 +111,26 @@ def _neurons(reading: Reading, group: NeuronGroup) -> list[str]:
     """The tables of the neurons of one task; what needs a chart is left to the page."""
     parts = [f"## Neurons: {plain(reading.neuron_title(group))} ({plain(f'{group.corpus}/{group.task}')})"]
     parts += [f"- {plain(finding.text)}" for finding in reading.further_neuron_findings(group)]
-    for block in neuron_blocks(group, "", Charts()):
+    return [*parts, *_tables(neuron_blocks(group, "", Charts()))]
+
+
+def _chapters(reading: Reading) -> list[str]:
+    """The tables of the analyses that are told by curves."""
+    parts = []
+    for chapter, sections in chapter_sections(reading, Charts()):
+        parts += [f"## {plain(chapter.title)}", plain(chapter.lede)]
+        for section in sections:
+            parts.append(f"### {plain(section.title)} ({plain(section.name)})")
+            parts += [f"- {plain(finding.text)}" for finding in section.findings]
+            parts += _tables(section.blocks, level=4)
+    return parts
+
+
+def _tables(blocks: Sequence[Block], level: int = 3) -> list[str]:
+    parts = []
+    for block in blocks:
         if block.tables:
-            parts += [f"### {plain(block.heading)}", plain(block.lede)]
+            parts += [f"{'#' * level} {plain(block.heading)}", plain(block.lede)]
             parts += [part for table in block.tables for part in (plain(table.caption), markdown_table(table))]
     return parts
 

@@ -17,7 +17,7 @@ LAYER_PROBES = ("layer_probe", "sentence_probe")
 
 def of_layer_probes(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of results or comparisons that layer probes left."""
-    return rows[rows["analysis"].isin(LAYER_PROBES)] if "analysis" in rows else rows
+    return rows[rows["analysis"].isin(LAYER_PROBES)]
 
 
 def layer_means(results: pd.DataFrame, metric: str) -> pd.DataFrame:

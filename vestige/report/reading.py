@@ -11,7 +11,7 @@ from vestige.comparison.differences import Settings
 from vestige.report.contrasts import contrast_findings
 from vestige.report.findings import MOST, Finding, group_findings, headlines
 from vestige.report.groups import Group, Titles, primary, split_groups
-from vestige.report.measures import layer_means, twins
+from vestige.report.measures import LAYER_PROBES, layer_means, of_layer_probes, twins
 from vestige.report.neuron_findings import neuron_findings
 from vestige.report.neuron_rows import ANALYSIS, FURTHER_ANALYSES, NeuronGroup, split_neurons
 from vestige.report.settings import Setting, read_settings, unknown_setting
@@ -148,12 +148,21 @@ class Reading:
             )
         else:
             names = [*self.accuracy["model"], *(name for group in self.neuron_groups for name in group.models)]
+            names += [] if names else list(self.results["model"])
             plain = [name for name in dict.fromkeys(names) if name not in twins(self.lock)]
             subject = listing([self._named(name) for name in plain])
         probed = [f"probed layer by layer for {_on(self.tasks)}{self._scored}"] if self.tasks else []
         of_neurons = dict.fromkeys((group.corpus, group.task) for group in self.neuron_groups)
         probed += [f"probed neuron by neuron for {_on(list(of_neurons))}"] if of_neurons else []
+        probed += [f"measured by {listing(self.further)}"] if self.further else []
         return f"{subject}, {'; '.join(probed)}."
+
+    @property
+    def further(self) -> list[str]:
+        """The analyses that are neither of layer probes nor of neurons, as a reader would call them."""
+        known = {*LAYER_PROBES, ANALYSIS, *FURTHER_ANALYSES}
+        found = self.results["analysis"].drop_duplicates()
+        return [name.replace("_", " ") for name in found if name not in known]
 
     @property
     def _scored(self) -> str:

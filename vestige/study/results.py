@@ -21,6 +21,9 @@ from vestige.study.cells import ROW_COLUMNS, Cell, read_rows, read_table
 from vestige.study.plan import Plan
 from vestige.study.spec import StudySpec
 
+ITEM_METRICS = {"structural_probe": "uuas"}
+"""What the share of right items is called, where it is not accuracy."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -126,8 +129,11 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
         items = [read_table("items", cell) for cell in (base, *tuned)]
         if not all("correct" in table for table in items):
             continue
-        compare = compare_items if "layer" in items[0] else compare_subsets
-        tables.append(_identified(compare(items[0], items[1:], settings), base, tuned[0]))
+        if "layer" in items[0]:
+            table = compare_items(items[0], items[1:], settings, ITEM_METRICS.get(base.analysis, "accuracy"))
+        else:
+            table = compare_subsets(items[0], items[1:], settings)
+        tables.append(_identified(table, base, tuned[0]))
     if not tables:
         return pd.DataFrame()
     return control_false_discoveries(pd.concat(tables, ignore_index=True), settings)

@@ -1,0 +1,226 @@
+"""The analyses that are told by curves, each with what it measures: a new analysis is one entry here."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from vestige.report.blocks import Block, Section
+from vestige.report.chapter_findings import chapter_findings
+from vestige.report.charts import Charts
+from vestige.report.curve_figures import curves_chart, pairs_map
+from vestige.report.curves import SCORE, Curve, curve_frame, named_series
+from vestige.report.findings import Finding
+from vestige.report.reading import Reading
+from vestige.report.tables import Table
+from vestige.report.wording import capital, number
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What the page says of an analysis."""
+
+    name: str
+    title: str
+    lede: str
+    curves: tuple[Curve, ...]
+
+
+def _scores(axis: str, along: str) -> tuple[Curve, ...]:
+    return (Curve(SCORE, "score of the task (%)", axis, along, "percent", 1),)
+
+
+CHAPTERS = (
+    Chapter(
+        "freezing",
+        "How deep must fine-tuning reach?",
+        "The task's score on held-out examples when the embeddings and the first blocks keep their weights "
+        "(\u22121: nothing is held). Where a score holds on to the right, the upper blocks alone can learn the task.",
+        _scores("frozen blocks", "blocks held fixed"),
+    ),
+    Chapter(
+        "truncation",
+        "How much depth does the task need?",
+        "The score of the model cut after its first blocks, all that is left tuned.",
+        _scores("kept blocks", "blocks kept"),
+    ),
+    Chapter(
+        "pruning",
+        "Which blocks can be left out?",
+        "The score when blocks are dropped from the top or from the bottom before tuning; 0: the whole model.",
+        _scores("dropped blocks", "blocks dropped"),
+    ),
+    Chapter(
+        "similarity",
+        "How far representations moved",
+        "How alike the same inputs are in the tuned model and its reference, layer by layer: 1 says that they are "
+        "the same up to what the measure leaves open (scale, rotation, or any linear map).",
+        tuple(
+            Curve(metric, title)
+            for metric, title in (
+                ("rsa", "RSA"),
+                ("cka", "CKA"),
+                ("svcca", "SVCCA"),
+                ("pwcca", "PWCCA"),
+                ("procrustes", "Procrustes"),
+                ("neighbours", "shared neighbours"),
+            )
+        ),
+    ),
+    Chapter(
+        "attention",
+        "Attention",
+        "How widely attention is spread (entropy) and how far fine-tuning moved it for the same sentence and head "
+        "(earth mover's distance, Jensen\u2013Shannon divergence), means over heads and sentences.",
+        (
+            Curve("entropy", "entropy", decimals=3),
+            Curve("emd", "earth mover's distance", decimals=3),
+            Curve("js", "Jensen\u2013Shannon divergence", decimals=3),
+        ),
+    ),
+    Chapter(
+        "perplexity",
+        "What is left of the language model",
+        "Perplexity of the language-model head on the tuned encoder, with the last blocks (or one block) put back "
+        "from the reference: where it falls, there fine-tuning had written over what the head reads.",
+        (
+            Curve("perplexity", "perplexity", "last_replaced", "last blocks put back", decimals=1),
+            Curve("perplexity", "perplexity", "layer_replaced", "the one block put back", decimals=1),
+        ),
+    ),
+    Chapter(
+        "structural_probe",
+        "Syntax trees in the geometry of a layer",
+        "Undirected edges recovered (UUAS), rank correlation of distances (DSpr) and of depths (NSpr), roots found.",
+        (
+            Curve("uuas", "UUAS (%)", unit="percent", decimals=1),
+            Curve("dspr", "DSpr", decimals=3),
+            Curve("nspr", "NSpr", decimals=3),
+            Curve("root_accuracy", "roots (%)", unit="percent", decimals=1),
+        ),
+    ),
+    Chapter(
+        "description_length",
+        "How easily it is read out",
+        "Bits needed to send the labels to somebody who has the representations; compression is against a code that "
+        "knows only how many labels there are. Shorter is easier.",
+        (
+            Curve("bits_per_label", "bits per label", decimals=3),
+            Curve("compression", "compression", decimals=2),
+            Curve("control_bits_per_label", "bits per control label", decimals=3),
+        ),
+    ),
+    Chapter(
+        "edge_probe",
+        "Edge probes",
+        "Micro-averaged F1 of probes that see the vectors of one or two spans only, by the layer that they read.",
+        (
+            Curve("f1_micro", "F1 (%)", unit="percent", decimals=1),
+            Curve("mix_weight", "weight in the mix", decimals=3),
+        ),
+    ),
+)
+
+
+def chapter_sections(reading: Reading, charts: Charts) -> list[tuple[Chapter, list[Section]]]:
+    """Per analysis that the run has and that is told by curves: a section a task."""
+    found = []
+    for chapter in CHAPTERS:
+        rows = reading.results[reading.results["analysis"] == chapter.name]
+        sections = _sections(reading, chapter, rows, charts)
+        if sections:
+            found.append((chapter, sections))
+    return found
+
+
+def _sections(reading: Reading, chapter: Chapter, rows: pd.DataFrame, charts: Charts) -> list[Section]:
+    sections = []
+    several = rows["params"].nunique() > 1
+    for (corpus, task, params), part in rows.groupby(["corpus", "task", "params"], sort=False):
+        title = reading.titles.task(corpus, task)
+        if several and params in reading.settings:
+            title = f"{title} ({reading.settings[params].name})"
+        blocks = _blocks(chapter, part, title, charts)
+        if blocks:
+            findings = chapter_findings(chapter.name, part, title)
+            sections.append(Section(title, f"{corpus}/{task}", findings, blocks))
+    return sections
+
+
+def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) -> list[Block]:
+    models = list(rows["model"].drop_duplicates())
+    blocks = []
+    for curve in chapter.curves:
+        frame = curve_frame(rows, curve, models)
+        if frame.empty:
+            continue
+        frame = named_series(frame)
+        along = curve.along or "layer"
+        heading = f"{capital(curve.title)} by {along}"
+        block = Block(heading, _lede(frame), tables=[_table(frame, curve, along)])
+        if frame["x"].nunique() > 1:
+            block.charts = [charts.add(curves_chart(frame, curve, _levels(rows, curve), f"{title}: {heading}"))]
+        block.charts += _maps(rows, curve, title, charts)
+        blocks.append(block)
+    labels = _by_label(rows)
+    return [*blocks, labels] if labels else blocks
+
+
+def _lede(frame: pd.DataFrame) -> str:
+    runs = int(frame["runs"].max())
+    if runs > 1:
+        return f"Means over {runs} runs of fine-tuning; bands and brackets: the range of the runs."
+    return "Bands and brackets: 95\u00a0% intervals." if frame["low"].notna().any() else ""
+
+
+def _levels(rows: pd.DataFrame, curve: Curve) -> dict[str, float]:
+    """Level lines: what the reference scores, or the majority label."""
+    wanted = {"perplexity": ("reference_perplexity", "the reference")}.get(curve.metric)
+    if wanted is None:
+        return {}
+    values = rows.loc[rows["metric"] == wanted[0], "value"].astype(float)
+    return {wanted[1]: float(values.mean())} if len(values) else {}
+
+
+def _table(frame: pd.DataFrame, curve: Curve, along: str) -> Table:
+    """A row a place on the axis, a column a curve."""
+    names = list(frame["series"].drop_duplicates())
+    cells = {
+        (row.series, row.x): curve.text(row.value)
+        + (f" ({curve.text(row.low)} to {curve.text(row.high)})" if pd.notna(row.low) else "")
+        for row in frame.itertuples()
+    }
+    places = sorted(frame["x"].unique())
+    lines = [[curve.at(x), *(cells.get((name, x), "\u2013") for name in names)] for x in places]
+    return Table("", [along, *names], lines)
+
+
+def _maps(rows: pd.DataFrame, curve: Curve, title: str, charts: Charts) -> list[str]:
+    """Every layer of one model against every layer of the other, where that was measured."""
+    pairs = rows[rows["metric"] == f"{curve.metric}_all_pairs"]
+    drawn = []
+    for model, part in pairs.groupby("model", sort=False):
+        means = part.groupby(["layer", "layer2"], as_index=False)["value"].mean().astype(float)
+        named = f"{curve.title}: layers of {model} against layers of its reference"
+        drawn.append(charts.add(pairs_map(means, named, f"{title}: {named}")))
+    return drawn
+
+
+def _by_label(rows: pd.DataFrame) -> Block | None:
+    """F1 of edge labels, accuracy of paradigms: a table by label and model."""
+    part = rows[rows["label"].notna() & rows["layer"].isna() & rows["metric"].isin(["accuracy"])]
+    if part.empty:
+        return None
+    means = part.groupby(["label", "model"], sort=False)["value"].mean().unstack()
+    counts = part.groupby("label", sort=False)["n"].max()
+    lines = [
+        [str(label), number(float(counts[label]), 0), *(number(100 * value, 1) for value in means.loc[label])]
+        for label in means.index
+    ]
+    table = Table("Accuracy in percent", ["paradigm", "pairs", *map(str, means.columns)], lines)
+    return Block("By paradigm", "", tables=[table])
+
+
+def chapter_headlines(reading: Reading) -> list[Finding]:
+    """The first finding of every task of every chapter."""
+    sections = [section for _, several in chapter_sections(reading, Charts()) for section in several]
+    return [section.findings[0] for section in sections if section.findings]
