@@ -98,7 +98,7 @@ def run(name: str, frozen: bool) -> dict[str, Any]:
     )
     task, split = corpus.task(wanted["task"]), wanted.get("split", "dev")
     start, computed = time.perf_counter(), time.process_time()
-    tuned = finetune("minilm", task, recipe)
+    tuned = finetune("minilm", task, recipe, threads=torch.get_num_threads())
     seconds, computed = time.perf_counter() - start, time.process_time() - computed
     found = score(tuned, task, split)
     return {
