@@ -23,7 +23,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "finetuning.md"
 FAST = {"rate": 1e-4, "epochs": 2}
 
 TASKS: dict[str, dict[str, Any]] = {
-    "SST-2": {"name": "sst2", "task": "sst2", "recipe": "mosbach2020_sst2", "sample": 10_000, "changes": {**FAST, "epochs": 1}},
+    "SST-2": {
+        "name": "sst2",
+        "task": "sst2",
+        "recipe": "mosbach2020_sst2",
+        "sample": 10_000,
+        "changes": {**FAST, "epochs": 1},
+    },
     "CoLA": {"name": "cola", "task": "cola", "recipe": "mosbach2020_cola", "changes": {**FAST, "epochs": 1}},
     "MRPC": {"name": "mrpc", "task": "mrpc", "recipe": "durrani2021_mrpc", "changes": FAST, "split": "test"},
     "RTE": {"name": "rte", "task": "rte", "recipe": "mosbach2020_rte", "changes": FAST},

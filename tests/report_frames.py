@@ -119,7 +119,7 @@ def results_frame(
                     rows += _layer_rows({**where, "layer": layer}, model, layer, label)
     frame = pd.DataFrame(rows)
     kinds = {"layer": "Int16", "probe_seed": "Int32", "value": "Float64", "n": "Int64", "label": "string"}
-    return frame.astype(kinds)
+    return frame.assign(subset=pd.array([None] * len(frame), dtype="string")).astype(kinds)
 
 
 def _layer_rows(where: dict[str, Any], model: str, layer: int, label: str) -> list[dict[str, Any]]:

@@ -56,6 +56,7 @@ def reference(model, tokenizer, sentence: Sentence, summary: int, byte_level: bo
         "max": [torch.stack([h[g].amax(0) for g in groups]).numpy() for h in states],
         "cls": [h[summary][None].numpy() for h in states],
         "sentence_mean": [h.mean(0)[None].numpy() for h in states],
+        "sentence_word_mean": [h[[place for group in groups for place in group]].mean(0)[None].numpy() for h in states],
         "sentence_last": [h[-1][None].numpy() for h in states],
         "sentence_max": [h.amax(0)[None].numpy() for h in states],
     }

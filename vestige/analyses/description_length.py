@@ -20,14 +20,13 @@ from vestige.corpus.control import control_labels
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
 from vestige.progress import Bar, bar
+from vestige.representations.pool import SENTENCE_POOLINGS, Pooling
 from vestige.representations.store import Representations
 from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
 from vestige.solvers.description import FRACTIONS, Blocks, Compat, OnlineCode, Ordered, cut_blocks, online_code
 from vestige.solvers.mlp import MlpRecipe
 from vestige.solvers.problem import RESIDENT_BYTES, Features, log_probabilities, unit_scale
 from vestige.solvers.variational import VariationalRecipe, train_variational
-
-SENTENCE_POOLINGS = ("cls", "sentence_mean", "sentence_last", "sentence_max")
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class DescriptionLength(Analysis):
     code: Literal["online", "variational"] = "online"
     probe: Literal["linear", "mlp"] = "linear"
     """Of the online code; the variational one has a hidden layer."""
-    pooling: Literal["first", "last", "mean", "max", "cls", "sentence_mean", "sentence_last", "sentence_max"] = "last"
+    pooling: Pooling = "last"
     seeds: int = 1
     """Orders in which the labels are sent, each with a control task of its own."""
     control: bool = True

@@ -69,7 +69,7 @@ class LayerProbe(Analysis):
     """The split that is scored."""
 
     def run(self, inputs: Inputs) -> Outcome:
-        data = _Data.of(inputs, self.split)
+        data = Data.of(inputs, self.split)
         outcome = Outcome()
         for metric, value in baseline_accuracies(inputs.task, self.split).items():
             outcome.add(metric, value, n=len(data.words[self.split]))
@@ -78,19 +78,19 @@ class LayerProbe(Analysis):
             lost = sum(split.manifest[name] for split in inputs.representations.values())
             outcome.add(name, lost, n=sum(split.manifest["words"] for split in inputs.representations.values()))
         controls = self._control_labels(inputs, data)
-        scores = _Scores(outcome, data, self.split)
+        scores = Scores(outcome, data, self.split)
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", data.layers) as shown:
             for first, last in data.width_groups():
-                self._fit_group(range(first, last), data, controls, scores, shown.advance)
+                self.fit_group(range(first, last), data, controls, scores, shown.advance)
         outcome.items = scores.items(inputs.task)
         return outcome
 
-    def _control_labels(self, inputs: Inputs, data: "_Data") -> dict[str, Tensor] | None:
+    def _control_labels(self, inputs: Inputs, data: "Data") -> dict[str, Tensor] | None:
         """Per split (seeds, rows): labels of the control tasks; None where none is wanted."""
         return data.rows.control_labels(self.seeds) if self.control and not inputs.baseline else None
 
-    def _fit_group(
-        self, group: range, data: "_Data", controls: dict | None, scores: "_Scores", tick: Callable[..., None]
+    def fit_group(
+        self, group: range, data: "Data", controls: dict | None, scores: "Scores", tick: Callable[..., None]
     ) -> None:
         """Train and score the layers of `group`, which have one width."""
         if self.probe == "mlp":
@@ -104,7 +104,7 @@ class LayerProbe(Analysis):
                 self._fit_converged(layer, data, controls, scores)
                 tick()
 
-    def _fit_converged(self, layer: int, data: "_Data", controls: dict | None, scores: "_Scores") -> None:
+    def _fit_converged(self, layer: int, data: "Data", controls: dict | None, scores: "Scores") -> None:
         train, held = data.features("train", layer).resident(), data.features(self.split, layer)
         axes = principal_axes(train)
         labels = data.labels["train"].unsqueeze(0)
@@ -126,7 +126,7 @@ class LayerProbe(Analysis):
             scores.control(layer, log_probabilities(fitted, held), controls[self.split])
 
     def _choose_ridge(
-        self, layer: int, data: "_Data", fit: Callable[[float, Tensor | None], Fit]
+        self, layer: int, data: "Data", fit: Callable[[float, Tensor | None], Fit]
     ) -> tuple[float, Tensor | None]:
         """Walk from strong to weak ridge while accuracy on dev gains; the best ridge and its weights."""
         dev, gold = data.features("dev", layer), data.labels["dev"]
@@ -141,7 +141,7 @@ class LayerProbe(Analysis):
             best_accuracy, best_ridge, best = accuracy, ridge, weights
         return best_ridge, best
 
-    def _fit_by_adam(self, group: range, data: "_Data", controls: dict | None, scores: "_Scores") -> None:
+    def _fit_by_adam(self, group: range, data: "Data", controls: dict | None, scores: "Scores") -> None:
         layers = [data.features("train", layer, scale=False) for layer in group]
         recipe = AdamRecipe(l1=self.l1, l2=self.l2 or 0.0)
         seeds = list(range(self.seeds))
@@ -156,7 +156,7 @@ class LayerProbe(Analysis):
             if controls is not None:
                 scores.control(layer, log_p[self.seeds :], controls[self.split])
 
-    def _fit_mlp(self, group: range, data: "_Data", controls: dict | None, scores: "_Scores") -> None:
+    def _fit_mlp(self, group: range, data: "Data", controls: dict | None, scores: "Scores") -> None:
         scale = self.protocol == "converged"
         train, dev, held = (
             [data.features(split, layer, scale) for layer in group] for split in ("train", "dev", self.split)
@@ -178,14 +178,14 @@ class LayerProbe(Analysis):
 
 
 @dataclass(frozen=True)
-class _Data:
+class Data:
     """Rows of every split, and the scale of every layer."""
 
     rows: WordRows
     scales: list[float]
 
     @classmethod
-    def of(cls, inputs: Inputs, scored: str) -> "_Data":
+    def of(cls, inputs: Inputs, scored: str) -> "Data":
         rows = WordRows.of(inputs, scored)
         train = rows.representations["train"]
         scales = [
@@ -223,10 +223,10 @@ class _Data:
         return list(pairwise(cuts))
 
 
-class _Scores:
+class Scores:
     """Turns log-probabilities into rows and items."""
 
-    def __init__(self, outcome: Outcome, data: _Data, split: str) -> None:
+    def __init__(self, outcome: Outcome, data: Data, split: str) -> None:
         self.outcome, self.data, self.split = outcome, data, split
         self.gold = data.labels[split]
         self.accuracy: dict[tuple[int, int], float] = {}

@@ -10,7 +10,7 @@ a sentence pooling, a sentence. Special tokens are not sampled.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from vestige.measures.jackknife import GROUPS, Estimate
 from vestige.measures.neighbours import NEIGHBOURS
 from vestige.measures.similarity import BIASED, MEASURES, similarities
 from vestige.measures.vectors import LEAST_ITEMS
+from vestige.representations.pool import Pooling
 from vestige.representations.store import Representations
 
 
@@ -42,7 +43,7 @@ class SimilarityAnalysis(Analysis):
     models = 2
 
     measures: tuple[str, ...] = ("rsa", "rsa_centred", "cka")
-    pooling: Literal["first", "last", "mean", "max", "cls", "sentence_mean", "sentence_last", "sentence_max"] = "last"
+    pooling: Pooling = "last"
     n: int | None = 5000
     """Words sampled (all where there are fewer); None: all words."""
     all_pairs: bool = False

@@ -77,31 +77,26 @@ def word_type_majority(train: Labelled) -> tuple[dict[str, str], str]:
 
 def baseline_accuracies(task: Task, split: str) -> dict[str, float]:
     """Accuracy of guessing without any model, and the share of words of types unseen in train."""
-
-    def labelled(split: str) -> list[tuple[Sequence[str], Sequence[str]]]:
-        return [(s.words, s.annotations[task.name]) for s in task.corpus[split]]
-
-    names = ("majority", "word_type_majority", "unseen_type_share")
-    return dict(zip(names, _guesses(labelled("train"), labelled(split)), strict=True))
+    train, held = task.corpus["train"], task.corpus[split]
+    table, majority = word_type_majority((s.words, s.annotations[task.name]) for s in train)
+    pairs = [pair for s in held for pair in zip(s.words, s.annotations[task.name], strict=True)]
+    count = len(pairs)
+    return {
+        "majority": sum(label == majority for _, label in pairs) / count,
+        "word_type_majority": sum(label == table.get(word, majority) for word, label in pairs) / count,
+        "unseen_type_share": sum(word not in table for word, _ in pairs) / count,
+    }
 
 
 def sentence_baselines(task: Task, split: str) -> dict[str, float]:
-    """The same of a label per sentence, whose type is its first word."""
-
-    def labelled(split: str) -> list[tuple[Sequence[str], Sequence[str]]]:
-        return [(s.words[:1], (s.annotations[task.name],)) for s in task.corpus[split]]
-
-    names = ("majority", "first_word_majority", "unseen_first_word_share")
-    return dict(zip(names, _guesses(labelled("train"), labelled(split)), strict=True))
-
-
-def _guesses(train: Labelled, held: Labelled) -> tuple[float, float, float]:
-    """Accuracy of the majority label and of each type's own, and the share of types unseen in train."""
-    table, majority = word_type_majority(train)
-    pairs = [pair for words, labels in held for pair in zip(words, labels, strict=True)]
-    count = len(pairs)
-    return (
-        sum(label == majority for _, label in pairs) / count,
-        sum(label == table.get(word, majority) for word, label in pairs) / count,
-        sum(word not in table for word, _ in pairs) / count,
+    """The same of a task with a label per sentence, whose type is its first word."""
+    train, held = (
+        list(zip(sentence_types(task.corpus[name], "first_word"), task.labels(name), strict=True))
+        for name in ("train", split)
     )
+    table, majority = word_type_majority(((word,), (label,)) for word, label in train)
+    return {
+        "majority": sum(label == majority for _, label in held) / len(held),
+        "first_word_majority": sum(label == table.get(word, majority) for word, label in held) / len(held),
+        "unseen_first_word_share": sum(word not in table for word, _ in held) / len(held),
+    }

@@ -8,7 +8,11 @@ import pandas as pd
 FEWEST = 20
 """Labels that occur less often than this are not shown: their F1 jumps."""
 
-BASELINES = {"word_type_majority": "word-type majority", "majority": "majority label"}
+BASELINES = {
+    "word_type_majority": "word-type majority",
+    "first_word_majority": "first-word majority",
+    "majority": "majority label",
+}
 
 
 LAYER_PROBES = ("layer_probe", "sentence_probe")
@@ -22,7 +26,8 @@ def of_layer_probes(rows: pd.DataFrame) -> pd.DataFrame:
 
 def layer_means(results: pd.DataFrame, metric: str) -> pd.DataFrame:
     """A metric by corpus, task, params, model and layer: the mean over probe seeds and tuning runs."""
-    rows = results[(results["metric"] == metric) & results["layer"].notna() & results["label"].isna()]
+    plain = results["layer"].notna() & results["label"].isna() & results["subset"].isna()
+    rows = results[(results["metric"] == metric) & plain]
     rows = rows.assign(layer=rows["layer"].astype(int), value=rows["value"].astype(float))
     keys = ["corpus", "task", "params", "model", "layer"]
     return rows.groupby(keys, sort=False, as_index=False)["value"].mean()

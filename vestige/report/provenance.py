@@ -17,6 +17,11 @@ _POOLING = {
     "last": "a word's vector is that of its last sub-word",
     "mean": "a word's vector is the mean of its sub-words",
     "max": "a word's vector is the maximum over its sub-words, unit by unit",
+    "cls": "a sentence's vector is that of the token that the family's own classifier reads",
+    "sentence_mean": "a sentence's vector is the mean of its tokens, special ones among them",
+    "sentence_word_mean": "a sentence's vector is the mean of its tokens without special ones",
+    "sentence_max": "a sentence's vector is the maximum over its tokens, unit by unit",
+    "sentence_last": "a sentence's vector is that of its last token",
 }
 
 
@@ -102,6 +107,8 @@ def decisions(setting: Setting) -> list[str]:
         lines.append("protocol converged: a layer is scaled by one number; training stops by dev")
     elif setting.protocol == "durrani":
         lines.append("protocol durrani (the papers'): Adam 1e-3, batches of 512, 10 epochs, no scaling; not converged")
+    elif setting.protocol == "senteval":
+        lines.append("protocol senteval: Adam 1e-3, batches of 64, weight decay and stopping by dev, no scaling")
     if own.get("pooling") in _POOLING:
         lines.append(f"pooling {own['pooling']}: {_POOLING[own['pooling']]}")
     if setting.probe == "mlp":

@@ -2,11 +2,13 @@
 
 A pooling is a name: word poolings (`first`, `last`, `mean`, `max` of a word's tokens) give a row
 per word, sentence poolings (`cls`, `sentence_mean`, `sentence_word_mean`, `sentence_last`,
-`sentence_max`) a row per sentence; `sentence_word_mean` leaves special tokens out. All take the hidden states of one layer for one batch.
+`sentence_max`) a row per sentence; `sentence_word_mean` leaves special tokens out. All take the
+hidden states of one layer for one batch.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,8 +16,11 @@ from torch import Tensor
 from vestige.models.align import SINK, Encoded
 from vestige.models.encoder import Encoder
 
-WORD_POOLINGS = ("first", "last", "mean", "max")
-SENTENCE_POOLINGS = ("cls", "sentence_mean", "sentence_word_mean", "sentence_last", "sentence_max")
+WordPooling = Literal["first", "last", "mean", "max"]
+SentencePooling = Literal["cls", "sentence_mean", "sentence_word_mean", "sentence_last", "sentence_max"]
+Pooling = Literal[WordPooling, SentencePooling]
+WORD_POOLINGS = get_args(WordPooling)
+SENTENCE_POOLINGS = get_args(SentencePooling)
 POOLINGS = WORD_POOLINGS + SENTENCE_POOLINGS
 
 

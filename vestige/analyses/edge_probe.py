@@ -1,0 +1,319 @@
+"""Edge probe: do the vectors of a span, or of two, tell what it is, or how they are related?
+
+merchant2020 section 4, after Tenney et al. 2019. One probe for parts of speech, phrases, entities,
+dependencies, semantic roles, coreference and relations: they differ only in their spans and labels.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.corpus.types import Span, SpanPair
+from vestige.errors import AnalysisError
+from vestige.measures.edge_scores import (
+    EdgeCounts,
+    Scorer,
+    centre_of_gravity,
+    divergence_from_uniform,
+    expected_layer,
+    tenney_labels,
+)
+from vestige.progress import bar
+from vestige.representations.store import Representations
+from vestige.solvers.edge_model import EdgeRecipe, Edges, Source, named_sources
+from vestige.solvers.edges import EdgeFit, predictions, train_edges
+from vestige.solvers.problem import RESIDENT_BYTES, Features, unit_scale
+
+SCORERS: tuple[Scorer, ...] = ("micro", "tenney")
+
+TOGETHER = 32
+"""Probes that are trained in one pass: more would want more memory and be no faster."""
+
+
+@dataclass(frozen=True)
+class EdgeProbe(Analysis):
+    """Probes of single layers and of mixes of them, on the same targets."""
+
+    name: ClassVar[str] = "edge_probe"
+    title: ClassVar[str] = "Edge probe"
+    source: ClassVar[str] = "merchant2020, section 4; Tenney et al. 2019"
+    needs = frozenset({"hidden_states"})
+    levels = ("span", "span_pair")
+
+    inputs: tuple[str, ...] = ("layers", "mix")
+    """What probes read: layers (each by itself), layer 3, top, lexical (layer 0), cat (top and lexical side by
+    side), mix (a learned mean of all layers) and mixes (of layers 0 to k, for every k: gives the expected layer)."""
+    pooling: Literal["first", "last", "mean", "max"] = "mean"
+    seeds: int = 1
+    rescale: bool = False
+    """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
+    normed_mix: bool = False
+    """Bring every vector to mean 0 and variance 1 before it is mixed: long vectors weigh more than their weight."""
+    projected: int = 256
+    hidden: int = 256
+    dropout: float = 0.3
+    rate: float = 1e-4
+    mix_rate: float | None = None
+    """Of the weights of mixes; None: the same. At 1e-4 they hardly leave their start in short trainings."""
+    batch: int = 32
+    """Sentences a step reads."""
+    validate_every: int | None = None
+    """Steps between two looks at dev; None: 1,000, and 100 where train has fewer than 10,000 sentences."""
+    max_validations: int | None = None
+    """None: 250, and 100 where train has fewer than 10,000 sentences."""
+    patience: int = 20
+    """A probe stops when so many looks at dev in a row have brought nothing."""
+    gain: float = 1e-4
+    """F1 that is nothing."""
+    decay: float = 0.5
+    """Factor on the rate whenever `decay_after` looks at dev in a row have brought nothing."""
+    decay_after: int = 5
+    min_rate: float = 1e-6
+    """A probe stops when its rate falls below."""
+    clip: float = 5.0
+    """Norm that gradients are cut down to."""
+    dev_sentences: int = 5000
+    """Sentences of dev that are looked at, the first ones."""
+    split: str = "test"
+    """The split that is scored."""
+
+    def run(self, inputs: Inputs) -> Outcome:
+        train = _Targets.of(inputs, "train")
+        classes = _classes(inputs, train)
+        targets = {
+            split: train if split == "train" else _Targets.of(inputs, split)
+            for split in dict.fromkeys(("train", "dev", self.split))
+        }
+        outcome = Outcome()
+        for split, mine in targets.items():
+            mine.report(outcome, split, classes)
+        sources = named_sources(self.inputs, train.representations.widths)
+        scored = targets[self.split]
+        scores = _Scores(outcome, scored, [*classes, *scored.unseen(classes)])
+        read = {layer for source in sources.values() for layer in source.layers}
+        scales = {layer: self._scale(inputs, train.representations, layer) for layer in sorted(read)}
+        edges = {split: mine.for_probes(classes, scales) for split, mine in targets.items()}
+        recipe = EdgeRecipe(**{field.name: getattr(self, field.name) for field in fields(EdgeRecipe)})
+        different, size = list(dict.fromkeys(sources.values())), max(1, TOGETHER // self.seeds)
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
+            for start in range(0, len(different), size):
+                group = different[start : start + size]
+                fits = train_edges(edges["train"], edges["dev"], group, recipe, range(self.seeds), shown.advance)
+                scores.take(edges[self.split], fits)
+        scores.finish(sources)
+        return outcome
+
+    def _scale(self, inputs: Inputs, train: Representations, layer: int) -> float:
+        return unit_scale(Features(train.layer(layer)), f"{inputs.model}, layer {layer}") if self.rescale else 1.0
+
+
+def _classes(inputs: Inputs, train: "_Targets") -> list[str]:
+    """The labels of train, in order."""
+    given = {frozenset(labels) for labels in train.labels}
+    if len(given) < 2:
+        alike = ", ".join(sorted(next(iter(given)))) or "no label"
+        raise AnalysisError(
+            f"task {inputs.task.name!r} of corpus {inputs.task.corpus.name!r}: all {len(train.labels)} targets of "
+            f"train have the same labels ({alike})",
+            fix="a probe needs targets that differ: choose another task or more sentences",
+        )
+    return sorted(frozenset.union(*given))
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """The targets of a split whose spans have vectors."""
+
+    representations: Representations
+    ids: list[str]
+    """Of the sentences that have targets."""
+    firsts: np.ndarray
+    """(sentences + 1,): number of every sentence's first target."""
+    numbers: np.ndarray
+    """(targets,): the target's number in its sentence."""
+    spans: np.ndarray
+    """(targets, 1 or 2, 2): rows."""
+    labels: list[tuple[str, ...]]
+    given: int
+    left_out: Counter[str]
+    shortened: int
+    """Targets of which some words, not all, lack a vector."""
+
+    @classmethod
+    def of(cls, inputs: Inputs, split: str) -> "_Targets":
+        representations, sentences = inputs.split(split), inputs.task.corpus[split]
+        index = representations.index
+        rows = np.searchsorted(index[:, 0], np.arange(len(sentences) + 1))
+        ids, firsts, numbers, spans, labels = [], [0], [], [], []
+        left_out, shortened, given = Counter[str](), 0, 0
+        for sentence, start, end in zip(sentences, rows[:-1], rows[1:], strict=True):
+            targets = sentence.annotations[inputs.task.name]
+            if not targets:
+                continue
+            given += len(targets)
+            wanted = np.array([_ends(target) for target in targets])
+            words = index[start:end, 1]
+            found = np.searchsorted(words, wanted)
+            there = _words_before(words)
+            present = there[found[..., 1]] - there[found[..., 0]]
+            for role, absent in enumerate((present == 0).T, start=1):
+                left_out[f"no word of span {role} has a vector"] += int(absent.sum())
+            kept = np.flatnonzero((present > 0).all(1))
+            shortened += int((present < wanted[..., 1] - wanted[..., 0])[kept].any(1).sum())
+            if len(kept):
+                ids.append(sentence.id)
+                firsts.append(firsts[-1] + len(kept))
+                numbers.append(kept)
+                spans.append(start + found[kept])
+                labels += [tuple(targets[at].labels) for at in kept]
+        if not ids:
+            raise AnalysisError(
+                f"corpus {inputs.task.corpus.name!r}, split {split!r}: none of {given} targets of "
+                f"{inputs.task.name!r} in {len(sentences)} sentences can be probed",
+                fix="give the split labelled spans, within the words that the model reads",
+            )
+        return cls(
+            representations,
+            ids,
+            np.array(firsts),
+            np.concatenate(numbers),
+            np.concatenate(spans),
+            labels,
+            given,
+            +left_out,
+            shortened,
+        )
+
+    def unseen(self, classes: Sequence[str]) -> list[str]:
+        """Labels that train lacks."""
+        return sorted({label for labels in self.labels for label in labels} - set(classes))
+
+    def report(self, outcome: Outcome, split: str, classes: Sequence[str]) -> None:
+        """Rows on what cannot be probed, or not as it should."""
+        for reason, count in self.left_out.items():
+            outcome.add("left_out_targets", count, subset=f"{split}: {reason}", n=self.given)
+        if self.shortened:
+            outcome.add("shortened_targets", self.shortened, subset=split, n=self.given)
+        counts = Counter(label for labels in self.labels for label in labels)
+        if unseen := sum(counts[label] for label in self.unseen(classes)):
+            outcome.add("unseen_labels", unseen, subset=split, n=counts.total())
+
+    def for_probes(self, classes: Sequence[str], scales: Mapping[int, float]) -> Edges:
+        """With labels as 0 and 1: those of train, then those it lacks. Layers without a scale are not read."""
+        number = {label: at for at, label in enumerate([*classes, *self.unseen(classes)])}
+        gold = np.zeros((len(self.labels), len(number)), dtype=np.uint8)
+        for row, mine in zip(gold, self.labels, strict=True):
+            row[[number[label] for label in mine]] = 1
+        layers = [Features(self.representations.layer(layer)) for layer in range(self.representations.layers)]
+        for layer, scale in scales.items():
+            layers[layer] = layers[layer].scaled(scale).resident(RESIDENT_BYTES // len(scales))
+        return Edges(layers, self.spans, gold, self.firsts)
+
+
+def _ends(target: Span | SpanPair) -> list[tuple[int, int]]:
+    return [(target.start, target.end)] if isinstance(target, Span) else [target.first, target.second]
+
+
+def _words_before(words: np.ndarray) -> np.ndarray:
+    """(rows + 1,): how many different words stand before each row of a sentence; a word may have several."""
+    return np.concatenate([[0], np.cumsum(np.diff(words, prepend=-1) > 0)])
+
+
+def _place(name: str, source: Source) -> dict[str, Any]:
+    """What rows say of an input: its layer, where it is one of them, else its name; mixes lie along an axis."""
+    if name.startswith("layer "):
+        return {"layer": source.layers[0]}
+    if name.startswith("mix 0-"):
+        return {"subset": "mixes", "axis": "last layer mixed", "x": source.layers[-1]}
+    return {"subset": name}
+
+
+class _Scores:
+    """Turns predictions into rows, items and the table `sentences`."""
+
+    def __init__(self, outcome: Outcome, targets: _Targets, labels: list[str]) -> None:
+        self.outcome, self.targets, self.labels = outcome, targets, labels
+        self.sentence = np.repeat(np.arange(len(targets.ids)), np.diff(targets.firsts))
+        self.found: dict[Source, list[tuple[EdgeFit, EdgeCounts]]] = {}
+        """Per source, a probe per seed."""
+
+    def take(self, edges: Edges, fits: Sequence[EdgeFit]) -> None:
+        """Let probes predict."""
+        tenney = tenney_labels(self.labels)
+        counts = [EdgeCounts(edges.labels, self.sentence, tenney) for _ in fits]
+        for targets, logits in predictions(edges, [fit.probe for fit in fits]):
+            for mine, given in zip(counts, (logits > 0).numpy(), strict=True):
+                mine.add(targets, given)
+        for fit, mine in zip(fits, counts, strict=True):
+            self.found.setdefault(fit.probe.source, []).append((fit, mine))
+
+    def finish(self, sources: Mapping[str, Source]) -> None:
+        """Put everything into the outcome, under the names of the sources."""
+        for name, source in sources.items():
+            for fit, counts in self.found[source]:
+                self._probe_rows(name, fit, counts)
+        mixes = [source for name, source in sources.items() if name.startswith("mix 0-")]
+        if len(mixes) > 1:
+            self._expected_layers(mixes)
+        self.outcome.items = self._items(sources)
+        self.outcome.tables["sentences"] = self._sentences(sources)
+
+    def _probe_rows(self, name: str, fit: EdgeFit, counts: EdgeCounts) -> None:
+        source, add = fit.probe.source, self.outcome.add
+        where: dict[str, Any] = {**_place(name, source), "probe_seed": fit.probe.seed}
+        for scorer in SCORERS:
+            add(f"f1_{scorer}", counts.f1(scorer), **where, n=len(self.sentence))
+        add("accuracy", counts.correct.mean(), **where, n=len(self.sentence))
+        for label, value, gold in zip(self.labels, counts.label_f1(), counts.labels[:, 2], strict=True):
+            add("f1", value, **where, label=label, n=int(gold))
+        add("dev_f1", fit.dev_f1, **where)
+        add("steps", fit.steps, **where)
+        add("parameters", fit.probe.size, **where)
+        if source.mixed:
+            weights = fit.probe.mix_weights().detach().double().numpy()
+            for layer, weight in zip(source.layers, weights, strict=True):
+                add("mix_weight", weight, **where, layer=layer)
+            add("mix_gamma", fit.probe.gamma.item(), **where)
+            add("centre_of_gravity", centre_of_gravity(weights), **where)
+            add("kl", divergence_from_uniform(weights), **where)
+
+    def _expected_layers(self, mixes: Sequence[Source]) -> None:
+        """mixes: of layers 0 to 0, 1, 2, ..."""
+        for scorer in SCORERS:
+            for seed, probes in enumerate(zip(*(self.found[source] for source in mixes), strict=True)):
+                scores = np.array([counts.f1(scorer) for _, counts in probes])
+                where: dict[str, Any] = {"subset": scorer, "probe_seed": seed}
+                for layer, gained in enumerate(np.diff(scores), start=1):
+                    self.outcome.add("differential_score", gained, **where, layer=layer)
+                if np.isfinite(expected := expected_layer(scores)):
+                    self.outcome.add("expected_layer", expected, **where)
+
+    def _items(self, sources: Mapping[str, Source]) -> dict[str, np.ndarray]:
+        """A row per input and target: the share of seeds whose probes gave exactly the right labels."""
+        right = [np.mean([counts.correct for _, counts in self.found[source]], axis=0) for source in sources.values()]
+        ids = np.array(self.targets.ids, dtype=object)
+        return {
+            "sentence": np.tile(ids[self.sentence], len(sources)),
+            "word": np.tile(self.targets.numbers.astype(np.int32), len(sources)),
+            "subset": np.repeat(np.array(list(sources), dtype=object), len(self.sentence)),
+            "correct": np.concatenate(right),
+        }
+
+    def _sentences(self, sources: Mapping[str, Source]) -> dict[str, np.ndarray]:
+        """A row per input, seed and sentence, with what F1 is made of: see `f1_differences`."""
+        probes = [(name, *probe) for name, source in sources.items() for probe in self.found[source]]
+        count = len(self.targets.ids)
+        table = {
+            "sentence": np.tile(np.array(self.targets.ids, dtype=object), len(probes)),
+            "subset": np.repeat(np.array([name for name, *_ in probes], dtype=object), count),
+            "probe_seed": np.repeat(np.array([fit.probe.seed for _, fit, _ in probes], dtype=np.int16), count),
+            "targets": np.tile(np.diff(self.targets.firsts).astype(np.int32), len(probes)),
+        }
+        for scorer, prefix in zip(SCORERS, ("", "tenney_"), strict=True):
+            sums = np.concatenate([counts.sentences[scorer] for _, _, counts in probes]).astype(np.int32)
+            table |= {prefix + name: sums[:, at] for at, name in enumerate(("hits", "predicted", "gold"))}
+        return table
