@@ -2,10 +2,13 @@
 
 The standard head of BERT: dense, GELU, LayerNorm, scores by the input embeddings, and a bias. The
 file has no embeddings (the head is tied to those of the encoder it was fitted on) and is small.
+Heads that come with vestige are in the folder `heads`, each with a record of how it was fitted.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -16,12 +19,15 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from vestige.corpus.types import Sentence
+from vestige.digest import digest_chunks
 from vestige.errors import AnalysisError, ModelError
 from vestige.models.align import Encoded
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm import Head, asked_states, check_head, cloze_inputs, head_of, kind_of
 from vestige.models.masking import Cloze, mask_randomly, text_blocks
 from vestige.progress import bar
+
+SHIPPED = Path(str(files("vestige.models") / "heads"))
 
 HeadChoice = Literal["reference", "own", "tied"]
 """Whose head: the reference's as it is; the model's own; the reference's, its scores tied to the model's embeddings."""
@@ -75,12 +81,35 @@ def choose_head(
     giver = encoder if reference is None or choice == "own" else reference
     mine = encoder.model.get_input_embeddings().weight
     head: Head
-    if file is not None:
-        head = LMHead.load(file, mine if choice == "tied" else giver.model.get_input_embeddings().weight)
+    path = head_path(file, giver)
+    if path is not None:
+        head = LMHead.load(path, mine if choice == "tied" else giver.model.get_input_embeddings().weight)
     else:
         head = head_of(giver, mine if choice == "tied" and giver is not encoder else None)
     check_head(head, encoder)
     return head
+
+
+def head_path(file: str | None, encoder: HuggingFaceEncoder) -> Path | None:
+    """The file of the head: the one named (a path, or a shipped head's name), or the one shipped for this encoder.
+
+    None where the encoder brought a head of its own, or where there is none at all.
+    """
+    if file is not None:
+        return SHIPPED / f"{file}.safetensors" if (SHIPPED / f"{file}.safetensors").exists() else Path(file)
+    if encoder.head is not None:
+        return None
+    mine = embeddings_digest(encoder)
+    return next((made.with_suffix(".safetensors") for made in SHIPPED.glob("*.json") if _fits(made, mine)), None)
+
+
+def embeddings_digest(encoder: HuggingFaceEncoder) -> str:
+    """By what a shipped head knows the encoder it was fitted on."""
+    return digest_chunks([encoder.model.get_input_embeddings().weight.detach().float().cpu().numpy().tobytes()])
+
+
+def _fits(record: Path, embeddings: str) -> bool:
+    return json.loads(record.read_text())["embeddings"] == embeddings
 
 
 @dataclass(frozen=True)
