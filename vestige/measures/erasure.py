@@ -87,7 +87,7 @@ def leace(array: np.ndarray, labels: np.ndarray, classes: int) -> Eraser:
         covariance += centred.T @ centred
         crossed.index_add_(1, numbers[span], centred.T)
     values, axes = torch.linalg.eigh(covariance / len(array))
-    there = values > -1
+    there = values > values[-1] * width * torch.finfo(torch.float32).eps ** 2
     spread, axes = values[there].sqrt(), axes[:, there]
     shares = torch.bincount(numbers, minlength=classes).double() / len(array)
     crossed /= (shares * (1 - shares)).sqrt().clamp(min=1 / len(array)) * len(array)

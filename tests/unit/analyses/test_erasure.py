@@ -92,13 +92,14 @@ def test_a_hook_that_misses_the_layer_is_noticed(tiny_encoder, monkeypatch):
         check_erasing(encoder, 3, encoded)
 
 
-def test_erased_words_are_the_words_of_erased_tokens(tiny_encoder):
+def test_erased_words_are_the_words_of_erased_tokens(tiny_encoder, cache):
     encoder = tiny_encoder("bert")
     sentences = tiny_lm.SENTENCES
     index = np.array([(number, word) for number, s in enumerate(sentences) for word in range(len(s.words))])[::-1]
     eraser = some_eraser(32)
     for pooling in ("first", "last", "mean"):
         plain = word_states(encoder, sentences, [2], pooling, index)[2]
+        assert np.allclose(plain[::-1], represent(encoder, sentences, (pooling,), cache=cache)[pooling].layer(2))
         with erasing(encoder, 2, eraser):
             assert np.allclose(word_states(encoder, sentences, [2], pooling, index)[2], eraser.rows(plain), atol=1e-4)
 
