@@ -28,7 +28,7 @@ from vestige.measures.likelihood import likelihoods
 from vestige.measures.resampling import bootstrap_interval
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm import Head, kind_of, last_state, resolve_method
-from vestige.models.lm_head import HeadChoice, choose_head
+from vestige.models.lm_head import HeadChoice, choose_head, head_path
 from vestige.progress import bar
 from vestige.solvers.problem import Features, log_probabilities, unit_scale
 from vestige.solvers.quasi_newton import principal_axes, solve
@@ -163,7 +163,7 @@ class Erasure(Analysis):
         texts = encoder.encode(sentences)
         kind = kind_of(encoder)
         method = resolve_method("masked" if kind == "permutation" else "auto", kind, encoder)
-        clozes = list(Perplexity(rate=self.rate, seed=self.seed)._clozes(method, encoder, kind, texts))
+        clozes = list(Perplexity(rate=self.rate, seed=self.seed).clozes(method, encoder, kind, texts))
         if not clozes:
             raise AnalysisError(f"a rate of {self.rate:g} masks no token of the text", fix="raise it or use more text")
         changed = [(layer, one) for layer, each in erasers.items() for one in each if one.eraser is not None]
@@ -190,7 +190,7 @@ class Erasure(Analysis):
         """The head to ask, or None where there is none."""
         other = None if inputs.reference is None else inputs.reference.encoder
         giver = other if isinstance(other, HuggingFaceEncoder) and self.head != "own" else encoder
-        if encoder.config.is_encoder_decoder or (self.head_file is None and giver.head is None):
+        if encoder.config.is_encoder_decoder or (giver.head is None and head_path(self.head_file, giver) is None):
             return None
         return choose_head(self.head, self.head_file, encoder, None if giver is encoder else giver)
 

@@ -72,13 +72,13 @@ class Perplexity(Analysis):
         method = resolve_method(self.method, kind, encoder)
         texts = text_blocks(encoder, sentences, self.block) if self.unit == "block" else encoder.encode(sentences)
         variants = self._variants(inputs, encoder, sentences)
-        asked = list(self._clozes(method, encoder, kind, texts)) if method == "masked" else None
+        asked = list(self.clozes(method, encoder, kind, texts)) if method == "masked" else None
         if asked is not None and not asked:
             raise AnalysisError(
                 f"a rate of {self.rate:g} masks none of the {sum(len(t.ids) for t in texts)} tokens",
                 fix="raise the rate or use more text",
             )
-        clozes = self._clozes(method, encoder, kind, texts) if asked is None else iter(asked)
+        clozes = self.clozes(method, encoder, kind, texts) if asked is None else iter(asked)
         with bar(f"perplexity of {inputs.model}") as shown:
             found = likelihoods(encoder, clozes, len(texts), kind, variants.run, variants.heads, tick=shown.advance)
         named = [sentence.id for sentence in sentences] if self.unit == "sentence" else map(str, range(len(texts)))
@@ -87,9 +87,7 @@ class Perplexity(Analysis):
             outcome.add("masked_tokens", found.tokens.sum(), label=digest(asked), n=sum(len(t.ids) for t in texts))
         return outcome
 
-    def _clozes(
-        self, method: str, encoder: HuggingFaceEncoder, kind: Kind, texts: Sequence[Encoded]
-    ) -> Iterator[Cloze]:
+    def clozes(self, method: str, encoder: HuggingFaceEncoder, kind: Kind, texts: Sequence[Encoded]) -> Iterator[Cloze]:
         mask = None if kind == "permutation" else encoder.tokenizer.mask_token_id
         if method == "masked":
             for number in range(self.mask_seeds):

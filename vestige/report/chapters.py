@@ -110,6 +110,17 @@ CHAPTERS = (
         ),
     ),
     Chapter(
+        "erasure",
+        "Is it still used?",
+        "The property is erased from one layer (LEACE), and what follows is measured: a probe at that layer, one at "
+        "the last layer, and the language model. Beside it, as many random directions erased.",
+        (
+            Curve("accuracy", "probe at the layer (%)", unit="percent", decimals=1),
+            Curve("last_accuracy", "probe at the last layer (%)", unit="percent", decimals=1),
+            Curve("perplexity", "perplexity", decimals=1),
+        ),
+    ),
+    Chapter(
         "edge_probe",
         "Edge probes",
         "Micro-averaged F1 of probes that see the vectors of one or two spans only, by the layer that they read.",

@@ -1,0 +1,146 @@
+"""Analyses that are told by curves: what the frames hold, what is said of them, what the page shows."""
+
+import pandas as pd
+import pytest
+from report_frames import cells_frame, comparison
+
+from vestige.report.chapter_findings import chapter_findings
+from vestige.report.chapters import CHAPTERS, chapter_headlines, chapter_sections
+from vestige.report.charts import Charts
+from vestige.report.curves import SCORE, Curve, curve_frame, named_series, score_metric
+from vestige.report.html import render
+from vestige.report.markdown import render as render_markdown
+from vestige.report.reading import Reading
+
+TEXT = ("label", "subset", "axis", "model", "reference", "metric", "corpus", "task", "params", "analysis", "cell")
+KINDS = {
+    "layer": "Int16", "layer2": "Int16", "head": "Int16", "tune_seed": "Int32", "probe_seed": "Int32",
+    "x": "Float64", "value": "Float64", "n": "Int64", **dict.fromkeys(TEXT, "string"),
+}  # fmt: skip
+
+
+def frame(rows, **where):
+    named = {"model": "base", "corpus": "mnli", "task": "mnli", "params": "p0", "cell": "c0", **where}
+    table = pd.DataFrame([{**named, **row} for row in rows])
+    return table.reindex(columns=list(KINDS)).astype(KINDS)
+
+
+def scores(values, axis, half=0.01, **where):
+    """Accuracy with its interval by place on an axis, an F1 and a count beside it."""
+    rows = []
+    for x, value in values.items():
+        at = {"axis": axis, "x": x, "probe_seed": 0, **where}
+        rows += [
+            {"metric": "accuracy", "value": value, **at},
+            {"metric": "accuracy_low", "value": value - half, **at},
+            {"metric": "accuracy_high", "value": value + half, **at},
+            {"metric": "accuracy_majority", "value": 0.34, **at},
+            {"metric": "f1", "value": value / 2, **at},
+            {"metric": "trained_parameters", "value": 1e6, **at},
+        ]
+    return rows
+
+
+FROZEN = {-1: 0.80, 0: 0.801, 1: 0.795, 2: 0.70, 3: 0.60}
+HELD = Curve(SCORE, "score", "frozen blocks", unit="percent", decimals=1)
+
+
+def frozen(**where):
+    return frame(scores(FROZEN, "frozen blocks"), analysis="freezing", **where)
+
+
+def reading(results, comparisons=None, **lock):
+    cells = pd.concat([cells_frame(), cells_frame().assign(params="p1", analysis="freezing", parameters="{}")])
+    return Reading(results, pd.DataFrame() if comparisons is None else comparisons, cells, {"study": "s", **lock})
+
+
+class TestFrames:
+    def test_the_score_is_the_first_measure_whatever_its_name(self):
+        assert score_metric(frozen()) == "accuracy"
+        assert score_metric(frame([{"metric": "trained_parameters", "value": 1.0}])) is None
+
+    def test_a_single_run_has_the_intervals_of_the_analysis(self):
+        found = curve_frame(frozen(), HELD, ["base"])
+        assert found["x"].tolist() == [-1, 0, 1, 2, 3]
+        assert found["value"].tolist() == list(FROZEN.values())
+        assert found["low"].tolist() == pytest.approx([value - 0.01 for value in FROZEN.values()])
+
+    def test_several_runs_have_their_mean_and_range(self):
+        curve = Curve("rsa", "RSA")
+        rows = [
+            {"metric": metric, "value": value, "layer": 1, "tune_seed": seed}
+            for seed, level in enumerate((0.2, 0.3, 0.7))
+            for metric, value in (("rsa", level), ("rsa_low", level - 0.05), ("rsa_high", level + 0.05))
+        ]
+        found = curve_frame(frame(rows), curve, ["base"]).iloc[0]
+        assert (found["value"], found["low"], found["high"], found["runs"]) == (pytest.approx(0.4), 0.2, 0.7, 3)
+
+    def test_heads_labels_pairs_of_layers_and_other_axes_are_left_out(self):
+        rows = [{"metric": "emd", "value": 0.1, "layer": 1}]
+        rows += [{"metric": "emd", "value": 9.0, "layer": 1, **odd} for odd in
+                 ({"head": 0}, {"label": "x"}, {"layer2": 2}, {"axis": "a", "x": 1})]  # fmt: skip
+        assert curve_frame(frame(rows), Curve("emd", "EMD"), ["base"])["value"].tolist() == [0.1]
+
+    def test_models_keep_their_order_and_others_are_left_out(self):
+        rows = pd.concat([frozen(model=name) for name in ("b", "a", "c")], ignore_index=True)
+        assert list(dict.fromkeys(curve_frame(rows, HELD, ["c", "b"])["model"])) == ["c", "b"]
+
+    def test_curves_are_named_by_what_tells_them_apart(self):
+        rows = pd.DataFrame({"model": ["m", "m"], "subset": ["top", "bottom"]})
+        assert named_series(rows)["series"].tolist() == ["top", "bottom"]
+        rows = pd.DataFrame({"model": ["m", "n", "n"], "subset": ["", "", "single"]})
+        assert named_series(rows)["series"].tolist() == ["m", "n", "n, single"]
+        rows = pd.DataFrame({"model": ["m", "n"], "subset": ["layers", "layers"]})
+        assert named_series(rows)["series"].tolist() == ["m", "n"]
+
+
+class TestFindings:
+    def test_freezing_names_the_deepest_depth_within_the_interval(self):
+        (finding,) = chapter_findings("freezing", frozen(), "MNLI")
+        assert "the embeddings and 1\u00a0block" in finding.text.replace("1 block", "1\u00a0block")
+        assert "60.0" in finding.text and "lie in each other's intervals" in finding.text
+
+    def test_freezing_that_always_costs_says_so(self):
+        rows = frame(scores({-1: 0.9, 0: 0.7, 1: 0.6}, "frozen blocks"))
+        (finding,) = chapter_findings("freezing", rows, "MNLI")
+        assert "Whatever is held fixed" in finding.text
+
+    def test_pruning_tells_both_sides(self):
+        rows = scores({0: 0.8}, "dropped blocks", subset="all")
+        rows += scores({3: 0.7}, "dropped blocks", subset="top") + scores({3: 0.5}, "dropped blocks", subset="bottom")
+        (finding,) = chapter_findings("pruning", frame(rows), "MNLI")
+        assert finding.text.index("70.0") < finding.text.index("50.0") and "80.0" in finding.text
+
+    def test_perplexity_is_lowest_where_it_is(self):
+        rows = [{"metric": "reference_perplexity", "value": 12.0}]
+        rows += [
+            {"metric": "perplexity", "value": value, "axis": "last_replaced", "x": x, "subset": "layers"}
+            for x, value in enumerate((90.0, 40.0, 25.0, 31.0))
+        ]
+        (finding,) = chapter_findings("perplexity", frame(rows, model="tuned"), "Text")
+        assert "from 12.0 to 90.0" in finding.text and "25.0, with the last 2 blocks" in finding.text
+
+    def test_an_analysis_without_a_rule_says_nothing(self):
+        assert chapter_findings("minimal_pairs", frozen(), "MNLI") == []
+
+
+class TestPage:
+    def test_every_chapter_has_a_name_of_its_own(self):
+        assert len({chapter.name for chapter in CHAPTERS}) == len(CHAPTERS)
+
+    def test_a_study_of_freezing_alone_has_a_page(self):
+        found = reading(frozen(params="p1"))
+        assert [chapter.name for chapter, _ in chapter_sections(found, Charts())] == ["freezing"]
+        page = render(found)
+        assert "How deep must fine-tuning reach?" in page and 'id="layers"' not in page
+        assert "measured by freezing" in page
+        assert chapter_headlines(found)[0].text.split(" ")[0] in page
+        written = render_markdown(found)
+        assert "| 80.0 (79.0 to 81.0) |" in written.replace("\u00a0", " ")
+
+    def test_analyses_with_layers_are_not_taken_for_layer_probes(self):
+        rows = frame([{"metric": "accuracy", "value": 0.5, "layer": layer} for layer in range(3)])
+        rows["analysis"] = "structural_probe"
+        changes = comparison([0.1, 0.1, 0.1], "accuracy", 0.01).assign(analysis="structural_probe")
+        found = reading(rows, changes)
+        assert found.groups == [] and found.tasks == []
