@@ -4,6 +4,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # on a busy machine threads that spin cost ten times the work
 
 import sys
 from functools import cache as remember

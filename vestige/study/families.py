@@ -2,7 +2,8 @@
 
 `base: {load: [a, b]}` becomes base#0 and base#1 with `pretrain_seed` 0 and 1; what was tuned from
 base, or is compared with it, follows: tuned#0 from base#0. `during: {checkpoints: folder}` becomes
-during@500, during@1000, ... with `step`. Replicates are never mixed with tuning runs (`runs`).
+during@500, during@1000, ... with `step`, and so does `tuned: {finetune: ..., steps: [500, 1000]}`, the
+checkpoints that a fine-tuning of the study keeps. Replicates are never mixed with tuning runs (`runs`).
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,12 @@ def expand_models(models: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The models of a study file with every family spelt out."""
     stepped: dict[str, Any] = {}
     for name, model in models.items():
-        stepped |= _steps(name, model, where) if "checkpoints" in model else {name: model}
+        if "checkpoints" in model:
+            stepped |= _steps(name, model, where)
+        elif "steps" in model:
+            stepped |= _kept_steps(name, model, where)
+        else:
+            stepped[name] = model
     sizes = {name: _replicates(name, stepped, where) for name in stepped}
     expanded: dict[str, Any] = {}
     for name, model in stepped.items():
@@ -46,6 +52,17 @@ def _steps(name: str, model: Mapping[str, Any], where: str) -> dict[str, Any]:
         f"{name}@{step}": {**rest, "load": found.places[step][0], "revision": found.places[step][1], "step": step}
         for step in found.steps
     }
+
+
+def _kept_steps(name: str, model: Mapping[str, Any], where: str) -> dict[str, Any]:
+    steps = model["steps"]
+    if "finetune" not in model or not isinstance(steps, list) or not steps:
+        raise SpecError(
+            f"{where}: model {name!r} has steps {steps!r}",
+            fix="name steps of a finetune, such as steps: [500, 1000], or checkpoints: FOLDER of a training elsewhere",
+        )
+    rest = {key: value for key, value in model.items() if key != "steps"}
+    return {f"{name}@{step}": {**rest, "step": step} for step in steps}
 
 
 def _replicates(name: str, models: Mapping[str, Any], where: str, asked: tuple[str, ...] = ()) -> int | None:

@@ -9,7 +9,7 @@ import torch
 
 from vestige.corpus.types import Corpus
 from vestige.errors import ModelError, SpecError
-from vestige.finetune.train import finetune
+from vestige.finetune.train import Tuned, finetune
 from vestige.models.adapters import AdapterEncoder
 from vestige.models.encoder import Encoder
 from vestige.models.load import RANDOM_TWIN_SEED, load_model, random_twin
@@ -162,10 +162,23 @@ def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], 
         cache=root,
         keep=wanted.keep,
     )
-    source = {"source": str(tuned.folder), "device": spec.compute.device, **asdict(spec.models[wanted.of].read)}
+    folder = _checkpoint(name, tuned, spec.models[name].step)
+    source = {"source": str(folder), "device": spec.compute.device, **asdict(spec.models[wanted.of].read)}
     about = {"source": f"{wanted.of} fine-tuned on {wanted.task}", "tuned_on": wanted.task, "tune_seed": run}
     about |= {"recipe": asdict(wanted.recipe), "curve": tuned.log["curve"]}
     return Made(name, run, load_model(**source, name=name), about, source)
+
+
+def _checkpoint(name: str, tuned: Tuned, step: int | None) -> Path:
+    """Where the model of a step is kept; without a step, the tuned model."""
+    if step is None or (tuned.folder / f"checkpoint-{step}").is_dir():
+        return tuned.folder if step is None else tuned.folder / f"checkpoint-{step}"
+    kept = [f"{point['step']}" for point in tuned.log["checkpoints"]]
+    raise SpecError(
+        f"model {name!r} is to be step {step}, but checkpoints are kept of {', '.join(kept) or 'no step'} "
+        f"({tuned.log['steps']} steps in all)",
+        fix="name one of them, or set save_steps in the recipe",
+    )
 
 
 def tunable(spec: StudySpec, name: str, of: str) -> str | Path:

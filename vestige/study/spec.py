@@ -45,7 +45,7 @@ class FinetuneSpec(_Strict):
 
 SOURCES = ("load", "finetune", "random_twin_of", "adapter_off")
 _ONLY_WITH = {
-    "load": ("tokenizer", "revision", "base", "read", "stateful", "device_map", "step"),
+    "load": ("tokenizer", "revision", "base", "read", "stateful", "device_map"),
     "finetune": ("runs",),
 }
 
@@ -77,7 +77,7 @@ class ModelSpec(_Strict):
     pretrain_seed: int | None = None
     """Which pre-training replicate it is, or was tuned from."""
     step: int | None = None
-    """Which step of a series of checkpoints it is."""
+    """Which step of a series of checkpoints it is, or which checkpoint of the fine-tuning is taken."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "ModelSpec":
@@ -89,6 +89,8 @@ class ModelSpec(_Strict):
             stray = [key for key in keys if getattr(self, key) != fields[key].default]
             if stray and getattr(self, source) is None:
                 raise ValueError(f"{stray[0]} belongs to a model with {source}, found with {given[0]}")
+        if self.step is not None and self.load is None and self.finetune is None:
+            raise ValueError(f"step belongs to a model with load or finetune, found with {given[0]}")
         return self
 
 

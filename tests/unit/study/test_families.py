@@ -77,6 +77,13 @@ class TestExpansion:
             "reference": "base", "load": str(tmp_path / "checkpoint-20"), "revision": None, "step": 20,
         }  # fmt: skip
 
+    def test_steps_of_a_fine_tuning(self):
+        tune = {"of": "base", "task": "a/b"}
+        models = expand({"base": {"load": "x"}, "tuned": {"finetune": tune, "runs": 2, "steps": [5, 9]}})
+        assert models["tuned@9"] == {"finetune": tune, "runs": 2, "step": 9} and set(models) >= {"tuned@5"}
+        with pytest.raises(SpecError, match="steps of a finetune"):
+            expand({"tuned": {"load": "x", "steps": [5]}})
+
     def test_steps_by_revision(self):
         expanded = expand({"run": {"checkpoints": "some/model", "revisions": {7: "step7", 3: "early"}}})
         assert expanded == {
@@ -272,6 +279,27 @@ class TestRuns:
         assert set(finished.comparisons["model"]) == {"during@5", "during@10"}
         prints = {name: made[0]["fingerprint"] for name, made in finished.tables.lock["models"].items()}
         assert prints["during@10"] == load_model(place / "run" / "checkpoint-10").fingerprint
+
+    def test_checkpoints_of_a_fine_tuning_of_the_study_are_models_too(self, place, tmp_path):
+        recipe = {"epochs": 1, "rate": 1e-2, "batch": 4, "save_steps": 1}
+        tune = {"of": "base", "task": "opinions/opinion", "recipe": recipe}
+        opinions = {"files": str(place / "opinions.txt"), "format": "senteval", "options": {"task": "opinion"}}
+        words = {"files": {s: str(place / f"{s}.conllu") for s in ("train", "dev", "test")}}
+        models = {"base": str(place / "base-0"), "tuned": {"finetune": tune}}
+        finished = run(
+            place, tmp_path, {**models, "during": {"finetune": tune, "steps": [1, 2]}},
+            corpora={"words": words, "opinions": opinions},
+        )  # fmt: skip
+        steps = {model: set(rows["step"].dropna()) for model, rows in finished.results.groupby("model")}
+        assert steps == {"base": set(), "tuned": set(), "during@1": {1}, "during@2": {2}}
+        assert set(finished.comparisons["reference"]) == {"base"}
+        described = finished.tables.lock["models"]
+        assert len({made[0]["fingerprint"] for made in described.values()}) == 4
+        with pytest.raises(SpecError, match=r"step 99, but checkpoints are kept of 1, 2"):
+            run(
+                place, tmp_path, {**models, "during": {"finetune": tune, "steps": [99]}},
+                corpora={"words": words, "opinions": opinions},
+            )  # fmt: skip
 
     @pytest.mark.parametrize("order", [("base", "tuned"), ("tuned", "base"), ("tuned", "base", "again")])
     def test_base_and_tuned_come_from_one_load(self, order, place, tmp_path, monkeypatch):
