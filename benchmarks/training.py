@@ -16,6 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def main() -> None:
     given = arguments.parse_args()
     torch.set_num_threads(1)
     folder = model_folder("minilm")
-    corpus = load_corpus({"train": Path(os.environ["VESTIGE_DATA"]) / "mnli" / "dev_matched.tsv"}, "glue", task="mnli")
+    corpus = load_corpus(
+        {"train": Path(os.environ["VESTIGE_DATA"]) / "mnli" / "dev_matched.tsv"}, format="glue", task="mnli"
+    )
     rows = []
     for name, chosen in _data(corpus, load_tokenizer(folder), given.steps * BATCH).items():
         sides: dict[str, Callable[[], tuple[float, int]]] = {
@@ -77,9 +80,7 @@ def _data(corpus: Corpus, tokenizer: Any, count: int) -> dict[str, Corpus]:
     pairs = corpus["train"]
     long = [pair for pair in pairs if length(pair) >= FILLED][:count]
     drawn = corpus.sample(count)["train"]
-    return {
-        name: Corpus("mnli", {"train": tuple(some)}, corpus.tasks) for name, some in (("padded", long), ("real", drawn))
-    }
+    return {name: replace(corpus, splits={"train": tuple(some)}) for name, some in (("padded", long), ("real", drawn))}
 
 
 def time_vestige(folder: Path, corpus: Corpus) -> tuple[float, int]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from vestige.measures.similarity import MEASURES
 from vestige.report.blocks import Block, Section
 from vestige.report.chapter_findings import chapter_findings
 from vestige.report.charts import Charts
@@ -28,6 +29,8 @@ class Chapter:
 def _scores(axis: str, along: str) -> tuple[Curve, ...]:
     return (Curve(SCORE, "score of the task (%)", axis, along, "percent", 1),)
 
+
+_SIMILARITIES = {"rsa": "RSA", "cka": "CKA", "svcca": "SVCCA", "pwcca": "PWCCA"}
 
 CHAPTERS = (
     Chapter(
@@ -54,17 +57,7 @@ CHAPTERS = (
         "How far representations moved",
         "How alike the same inputs are in the tuned model and its reference, layer by layer: 1 says that they are "
         "the same up to what the measure leaves open (scale, rotation, or any linear map).",
-        tuple(
-            Curve(metric, title)
-            for metric, title in (
-                ("rsa", "RSA"),
-                ("cka", "CKA"),
-                ("svcca", "SVCCA"),
-                ("pwcca", "PWCCA"),
-                ("procrustes", "Procrustes"),
-                ("neighbours", "shared neighbours"),
-            )
-        ),
+        tuple(Curve(name, _SIMILARITIES.get(name, name.replace("_", " "))) for name in MEASURES),
     ),
     Chapter(
         "attention",
@@ -172,8 +165,8 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
             block.charts = [charts.add(curves_chart(frame, curve, _levels(rows, curve), f"{title}: {heading}"))]
         block.charts += _maps(rows, curve, title, charts)
         blocks.append(block)
-    labels = _by_label(rows)
-    return [*blocks, labels] if labels else blocks
+    further = (_whole(rows), _by_label(rows))
+    return [*blocks, *(block for block in further if block)]
 
 
 def _lede(frame: pd.DataFrame) -> str:
@@ -214,6 +207,21 @@ def _maps(rows: pd.DataFrame, curve: Curve, title: str, charts: Charts) -> list[
         named = f"{curve.title}: layers of {model} against layers of its reference"
         drawn.append(charts.add(pairs_map(means, named, f"{title}: {named}")))
     return drawn
+
+
+def _whole(rows: pd.DataFrame) -> Block | None:
+    """Perplexity of every model as it is."""
+    part = rows[rows["axis"].isna() & rows["layer"].isna() & rows["label"].isna()]
+    values = part.groupby(["metric", "model"], sort=False)["value"].mean()
+    if "perplexity" not in values:
+        return None
+    lines = []
+    for model, value in values["perplexity"].items():
+        sides = [values.get((f"perplexity{side}", model), float("nan")) for side in ("_low", "_high")]
+        lines.append([str(model), number(float(value), 1), f"{number(sides[0], 1)} to {number(sides[1], 1)}"])
+    return Block(
+        "Perplexity of the models as they are", "", tables=[Table("", ["model", "perplexity", "interval"], lines)]
+    )
 
 
 def _by_label(rows: pd.DataFrame) -> Block | None:
