@@ -33,13 +33,14 @@ class Example:
 def encode(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentence], limit: int) -> tuple[list[Encoded], int]:
     """All sentences within `limit` tokens, and how many of them were cut.
 
-    A sentence loses its last words; of a pair, the longer segment does, word by word.
+    A sentence loses its last words, and of a first word that fills the limit the last tokens; of a pair, the
+    longer segment loses words, one by one.
     """
     single = [i for i, sentence in enumerate(sentences) if not sentence.second]
     paired = [i for i, sentence in enumerate(sentences) if sentence.second]
     found: list[Encoded | None] = [None] * len(sentences)
     plain = partial(encode_words, tokenizer)
-    for i, encoded in zip(single, align(plain, [sentences[i] for i in single], limit, "truncate"), strict=True):
+    for i, encoded in zip(single, align(plain, [sentences[i] for i in single], limit, "cut"), strict=True):
         found[i] = encoded
     for start in range(0, len(paired), _CHUNK):
         chunk = paired[start : start + _CHUNK]

@@ -14,8 +14,9 @@ from transformers import PreTrainedTokenizerBase
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, ModelError
 
-Overflow = Literal["truncate", "error"]
-"""What to do with a sentence longer than the model's limit: keep its first words, or stop."""
+Overflow = Literal["truncate", "error", "cut"]
+"""Of a sentence that is too long: leave its last words out, refuse it, or, where not even its first word fits, keep the
+first tokens of that word."""
 
 SPECIAL = -1
 """The word index of a token that belongs to no word ([CLS], <sep>, ...)."""
@@ -147,11 +148,23 @@ def _shorten(
         if len(shorter.ids) <= limit:
             return Encoded(shorter.ids, shorter.type_ids, shorter.word_of, encoded.words, kept)
         kept -= 1
+    if on_overflow == "cut" and not sentence.second:
+        return _cut(encoded, room)
     raise CorpusError(
         f"{where}: not even the first {'segment and a word of the second fit' if sentence.second else 'word fits'} "
         f"into {limit} tokens",
         fix="shorten the sentence or leave it out",
     )
+
+
+def _cut(encoded: Encoded, room: int) -> Encoded:
+    """The first `room` tokens of the first word, among the special ones."""
+    end = _nth_word_token(encoded, room)
+    places = [place for place, word in enumerate(encoded.word_of) if word < 0 or place < end]
+    ids, types, words = (
+        tuple(column[place] for place in places) for column in (encoded.ids, encoded.type_ids, encoded.word_of)
+    )
+    return Encoded(ids, types, words, encoded.words, 1)
 
 
 def _nth_word_token(encoded: Encoded, room: int) -> int:
