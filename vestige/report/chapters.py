@@ -1,5 +1,6 @@
 """The analyses that are told by curves, each with what it measures: a new analysis is one entry here."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -138,15 +139,10 @@ def chapter_sections(reading: Reading, charts: Charts) -> list[tuple[Chapter, li
 
 def _sections(reading: Reading, chapter: Chapter, rows: pd.DataFrame, charts: Charts) -> list[Section]:
     sections = []
-    several = rows["params"].nunique() > 1
-    for (corpus, task, params), part in rows.groupby(["corpus", "task", "params"], sort=False):
-        title = reading.titles.task(corpus, task)
-        if several and params in reading.settings:
-            title = f"{title} ({reading.settings[params].name})"
+    for name, part, title in _tasks(reading, rows):
         blocks = _blocks(chapter, part, title, charts)
         if blocks:
-            findings = chapter_findings(chapter.name, part, title)
-            sections.append(Section(title, f"{corpus}/{task}", findings, blocks))
+            sections.append(Section(title, name, _findings(chapter, part, title)[1:], blocks))
     return sections
 
 
@@ -157,7 +153,7 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
         frame = curve_frame(rows, curve, models)
         if frame.empty:
             continue
-        frame = named_series(frame)
+        frame = named_series(_from_whole(frame))
         along = curve.along or "layer"
         heading = f"{capital(curve.title)} by {along}"
         block = Block(heading, _lede(frame), tables=[_table(frame, curve, along)])
@@ -167,6 +163,15 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
         blocks.append(block)
     further = (_whole(rows), _by_label(rows))
     return [*blocks, *(block for block in further if block)]
+
+
+def _from_whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """The whole model as the start of every way to take something from it."""
+    whole, rest = frame[frame["subset"] == "all"], frame[frame["subset"] != "all"]
+    if whole.empty or rest.empty:
+        return frame
+    ways = list(rest["subset"].drop_duplicates())
+    return pd.concat([*(whole.assign(subset=way) for way in ways), rest], ignore_index=True)
 
 
 def _lede(frame: pd.DataFrame) -> str:
@@ -240,6 +245,24 @@ def _by_label(rows: pd.DataFrame) -> Block | None:
 
 
 def chapter_headlines(reading: Reading) -> list[Finding]:
-    """The first finding of every task of every chapter."""
-    sections = [section for _, several in chapter_sections(reading, Charts()) for section in several]
-    return [section.findings[0] for section in sections if section.findings]
+    """The first finding of every task of every chapter; the others stand with their task."""
+    found = []
+    for chapter in CHAPTERS:
+        rows = reading.results[reading.results["analysis"] == chapter.name]
+        for _, part, title in _tasks(reading, rows):
+            found += _findings(chapter, part, title)[:1]
+    return found
+
+
+def _findings(chapter: Chapter, rows: pd.DataFrame, title: str) -> list[Finding]:
+    return chapter_findings(chapter.name, rows, f"{chapter.title.rstrip('?')}: {title}")
+
+
+def _tasks(reading: Reading, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Name, rows and title of every task under every setting."""
+    several = rows["params"].nunique() > 1
+    for (corpus, task, params), part in rows.groupby(["corpus", "task", "params"], sort=False):
+        title = reading.titles.task(corpus, task)
+        if several and params in reading.settings:
+            title = f"{title} ({reading.settings[params].name})"
+        yield f"{corpus}/{task}", part, title
