@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from vestige.report.findings import Finding
 from vestige.report.tables import Table
+from vestige.report.trees import Drawing
 
 Folded = tuple[str, list[str], list[Table]]
 """Title, charts and tables of what stays folded."""
@@ -18,6 +19,7 @@ class Block:
     charts: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     folded: list[Folded] = field(default_factory=list)
+    drawings: list[Drawing] = field(default_factory=list)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from vestige.report.curves import SCORE, Curve, curve_frame, named_series
 from vestige.report.findings import Finding
 from vestige.report.reading import Reading
 from vestige.report.tables import Table
+from vestige.report.trees import drawn_trees
 from vestige.report.wording import capital, number
 
 
@@ -141,6 +142,11 @@ def _sections(reading: Reading, chapter: Chapter, rows: pd.DataFrame, charts: Ch
     sections = []
     for name, part, title in _tasks(reading, rows):
         blocks = _blocks(chapter, part, title, charts)
+        drawings = drawn_trees(reading, part)
+        if drawings:
+            blocks.append(
+                Block("Trees", "Annotated edges above, those of the probe below; dashed: wrong.", drawings=drawings)
+            )
         if blocks:
             sections.append(Section(title, name, _findings(chapter, part, title)[1:], blocks))
     return sections

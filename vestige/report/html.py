@@ -32,14 +32,15 @@ def write_report(
     *,
     changes: pd.DataFrame | None = None,
     explorers: Mapping[str, pd.DataFrame] | None = None,
+    trees: Mapping[str, pd.DataFrame] | None = None,
 ) -> None:
     """Write the report of a run; `comparisons` may be empty.
 
     `changes` is the table of selections of neurons that fine-tuning changed; `explorers` has, by
-    cell, what its best neurons answer to.
+    cell, what its best neurons answer to, `trees` the sentences whose trees a structural probe drew.
     """
     known = pd.DataFrame() if changes is None else changes
-    page = render(Reading(results, comparisons, cells, lock, known, explorers or {}))
+    page = render(Reading(results, comparisons, cells, lock, known, explorers or {}, trees or {}))
     write_file(Path(target), page.encode())
 
 

@@ -33,6 +33,8 @@ class Reading:
     """What fine-tuning did to selections of neurons."""
     explorers: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """By cell, what its best neurons answer to."""
+    trees: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """By cell, sentences with the trees that a structural probe found in them."""
 
     @cached_property
     def settings(self) -> dict[str, Setting]:

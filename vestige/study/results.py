@@ -49,7 +49,12 @@ class Tables:
     @cached_property
     def explorers(self) -> dict[str, pd.DataFrame]:
         """By cell, the neurons that the report lets a reader look at."""
-        return {path.stem: self.table("explorer", path.stem) for path in sorted(self.folder.glob("explorer/*.parquet"))}
+        return self._by_cell("explorer")
+
+    @cached_property
+    def trees(self) -> dict[str, pd.DataFrame]:
+        """By cell, the sentences whose predicted trees the report draws."""
+        return self._by_cell("trees")
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -71,6 +76,9 @@ class Tables:
     def table(self, name: str, cell: str) -> pd.DataFrame:
         """A table that one cell left beside its rows: `items`, `neurons`."""
         return self._read(f"{name}/{cell}.parquet")
+
+    def _by_cell(self, name: str) -> dict[str, pd.DataFrame]:
+        return {path.stem: self.table(name, path.stem) for path in sorted(self.folder.glob(f"{name}/*.parquet"))}
 
     def _read(self, name: str) -> pd.DataFrame:
         try:

@@ -101,6 +101,7 @@ class StudyRun:
             tables.lock,
             changes=tables.neuron_changes,
             explorers=tables.explorers,
+            trees=tables.trees,
         )
         return target
 
