@@ -4,8 +4,8 @@ import json
 
 import pandas as pd
 import pytest
-from unit.report.test_chapters import frame, reading
 
+from unit.report.test_chapters import frame, reading
 from vestige.report.html import render
 from vestige.report.trees import drawn_trees, gold_edges, tree_picture
 
