@@ -13,9 +13,9 @@ from vestige.report.curve_figures import curves_chart, pairs_map
 from vestige.report.curves import SCORE, Curve, curve_frame, named_series
 from vestige.report.findings import Finding
 from vestige.report.reading import Reading
-from vestige.report.tables import Table
+from vestige.report.tables import Table, layer_cell
 from vestige.report.trees import drawn_trees
-from vestige.report.wording import capital, number
+from vestige.report.wording import bare_chance, capital, number, percent, points, span
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,7 @@ def _sections(reading: Reading, chapter: Chapter, rows: pd.DataFrame, charts: Ch
     sections = []
     for name, part, title in _tasks(reading, rows):
         blocks = _blocks(chapter, part, title, charts)
+        blocks += _changes(reading, part)
         drawings = drawn_trees(reading, part)
         if drawings:
             blocks.append(
@@ -169,6 +170,43 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
         blocks.append(block)
     further = (_whole(rows), _by_label(rows))
     return [*blocks, *(block for block in further if block)]
+
+
+def _changes(reading: Reading, rows: pd.DataFrame) -> list[Block]:
+    """What the comparisons say of the same task under the same setting."""
+    if reading.comparisons.empty:
+        return []
+    first, known = rows.iloc[0], reading.comparisons
+    mine = known[(known["corpus"] == first["corpus"]) & (known["task"] == first["task"])]
+    mine = mine[mine["params"] == first["params"]]
+    tables = [
+        _change_table(f"{metric.replace('_', ' ')}, {model} minus {part['reference'].iloc[0]}", part)
+        for (model, metric), part in mine.groupby(["model", "metric"], sort=False)
+    ]
+    lede = "On the same sentences; levels in percent, changes in points."
+    return [Block("Change by fine-tuning", lede, tables=tables)] if tables else []
+
+
+def _change_table(caption: str, rows: pd.DataFrame) -> Table:
+    named = rows["subset"] if "subset" in rows else pd.Series(None, index=rows.index, dtype=object)
+    places = [
+        str(subset) if pd.notna(subset) else layer_cell(int(layer))
+        for subset, layer in zip(named, rows["layer"], strict=True)
+    ]
+    lines = [
+        [
+            place,
+            percent(row.base),
+            percent(row.tuned),
+            points(row.difference, 2),
+            span(row.low, row.high, 2),
+            bare_chance(row.q),
+            row.verdict,
+        ]
+        for place, row in zip(places, rows.itertuples(), strict=True)
+    ]
+    head = ["layer" if named.isna().all() else "input", "base", "tuned", "change", "interval", "q", "verdict"]
+    return Table(capital(caption), head, lines, tuple(rows["verdict"]))
 
 
 def _from_whole(frame: pd.DataFrame) -> pd.DataFrame:

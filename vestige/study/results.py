@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from vestige.cache import write_file
 from vestige.comparison.differences import Settings, compare_items, compare_subsets, control_false_discoveries
+from vestige.comparison.edges import compare_edges
 from vestige.comparison.neurons import compare_selections, same_shape
 from vestige.digest import digest_json
 from vestige.errors import StorageError
@@ -134,17 +135,28 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
     settings = Settings(**spec.compare.model_dump())
     tables = []
     for base, tuned in _pairs(spec, cells, "items"):
-        items = [read_table("items", cell) for cell in (base, *tuned)]
-        if not all("correct" in table for table in items):
-            continue
-        if "layer" in items[0]:
-            table = compare_items(items[0], items[1:], settings, ITEM_METRICS.get(base.analysis, "accuracy"))
-        else:
-            table = compare_subsets(items[0], items[1:], settings)
-        tables.append(_identified(table, base, tuned[0]))
+        table = _compared(base, tuned, settings)
+        if table is not None:
+            tables.append(_identified(table, base, tuned[0]))
     if not tables:
         return pd.DataFrame()
     return control_false_discoveries(pd.concat(tables, ignore_index=True), settings)
+
+
+def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFrame | None:
+    """The differences between a reference and the runs of a tuned model; None where items tell no right from wrong."""
+    if base.analysis == "edge_probe":
+        return compare_edges(*_split([read_table("sentences", cell) for cell in (base, *tuned)]), settings)
+    items = [read_table("items", cell) for cell in (base, *tuned)]
+    if not all("correct" in table for table in items):
+        return None
+    if "layer" in items[0]:
+        return compare_items(*_split(items), settings, ITEM_METRICS.get(base.analysis, "accuracy"))
+    return compare_subsets(*_split(items), settings)
+
+
+def _split(tables: list[pd.DataFrame]) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
+    return tables[0], tables[1:]
 
 
 def neuron_changes_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:

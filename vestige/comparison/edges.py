@@ -1,0 +1,62 @@
+"""Differences of F1 between the edge probes of a tuned model and of its reference."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from vestige.comparison.differences import Settings
+from vestige.comparison.statistics import equivalence_p
+from vestige.measures.edge_scores import F1Differences, Scorer, f1_differences
+
+SCORERS: tuple[Scorer, ...] = ("micro", "tenney")
+
+
+def compare_edges(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None) -> pd.DataFrame:
+    """Metrics f1_micro and f1_tenney per input of the probes (`subset`), with the columns of `compare_subsets`.
+
+    From the tables `sentences` that edge probes leave. A mix of all layers that stands there under two
+    names is compared once.
+    """
+    settings = settings or Settings()
+    tables = [_each_once(table) for table in (base, *tuned)]
+    parts = []
+    for scorer in SCORERS:
+        found = f1_differences(tables[0], tables[1:], scorer, settings.resamples, settings.confidence, settings.seed)
+        parts.append(_rows(f"f1_{scorer}", found, tables[0], len(tuned), settings))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _each_once(table: pd.DataFrame) -> pd.DataFrame:
+    names = list(table["subset"].drop_duplicates())
+    mixes = [name for name in names if name.startswith("mix 0-")]
+    if "mix" not in names or not mixes:
+        return table
+    whole = max(mixes, key=lambda name: int(name.removeprefix("mix 0-")))
+    return table[table["subset"] != whole]
+
+
+def _rows(metric: str, found: F1Differences, base: pd.DataFrame, runs: int, settings: Settings) -> pd.DataFrame:
+    first = base[(base["subset"] == found.inputs[0]) & (base["probe_seed"] == base["probe_seed"].min())]
+    return pd.DataFrame(
+        {
+            "metric": metric,
+            "subset": list(found.inputs),
+            "layer": pd.NA,
+            "base": found.base,
+            "tuned": found.tuned,
+            "difference": found.difference,
+            "low": found.low,
+            "high": found.high,
+            "p": found.p,
+            "p_equivalence": equivalence_p(found.distribution, settings.margin),
+            "sd_items": found.distribution.std(0, ddof=1),
+            "sd_probe_seed": np.nan,
+            "sd_tuning_run": np.nan,
+            "sentences": found.sentences,
+            "words": int(first["gold"].sum()),
+            "runs": runs,
+            "seeds": base["probe_seed"].nunique(),
+            "dropped_items": 0,
+        }
+    )
