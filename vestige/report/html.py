@@ -15,7 +15,7 @@ from markupsafe import Markup
 from vestige.cache import write_file
 from vestige.report import provenance, sections
 from vestige.report.caveats import caveats, glossary
-from vestige.report.chapters import chapter_headlines, chapter_sections
+from vestige.report.chapter_sections import chapter_headlines, chapter_sections
 from vestige.report.charts import Charts, safe_json
 from vestige.report.explorer import explorer_views
 from vestige.report.findings import overview

@@ -11,7 +11,7 @@ import pandas as pd
 from vestige.cache import write_file
 from vestige.report.blocks import Block
 from vestige.report.caveats import caveats
-from vestige.report.chapters import chapter_headlines, chapter_sections
+from vestige.report.chapter_sections import chapter_headlines, chapter_sections
 from vestige.report.charts import Charts
 from vestige.report.findings import overview
 from vestige.report.measures import baselines, layer_means, of_task

@@ -5,7 +5,8 @@ import pytest
 from report_frames import cells_frame, comparison
 
 from vestige.report.chapter_findings import chapter_findings
-from vestige.report.chapters import CHAPTERS, chapter_headlines, chapter_sections
+from vestige.report.chapter_sections import chapter_headlines, chapter_sections
+from vestige.report.chapters import CHAPTERS
 from vestige.report.charts import Charts
 from vestige.report.curves import SCORE, Curve, curve_frame, named_series, score_metric
 from vestige.report.html import render

@@ -1,0 +1,202 @@
+"""The chapters on the page: per task the curves with their tables, what comparisons say, and drawn trees."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from vestige.report.blocks import Block, Section
+from vestige.report.chapter_findings import chapter_findings
+from vestige.report.chapters import CHAPTERS, Chapter
+from vestige.report.charts import Charts
+from vestige.report.curve_figures import curves_chart, pairs_map
+from vestige.report.curves import Curve, curve_frame, named_series
+from vestige.report.findings import Finding
+from vestige.report.reading import Reading
+from vestige.report.tables import Table, layer_cell
+from vestige.report.trees import drawn_trees
+from vestige.report.wording import bare_chance, capital, number, percent, points, span
+
+
+def chapter_sections(reading: Reading, charts: Charts) -> list[tuple[Chapter, list[Section]]]:
+    """Per analysis that the run has and that is told by curves: a section a task."""
+    found = []
+    for chapter in CHAPTERS:
+        rows = reading.results[reading.results["analysis"] == chapter.name]
+        sections = _sections(reading, chapter, rows, charts)
+        if sections:
+            found.append((chapter, sections))
+    return found
+
+
+def _sections(reading: Reading, chapter: Chapter, rows: pd.DataFrame, charts: Charts) -> list[Section]:
+    sections = []
+    for name, part, title in _tasks(reading, rows):
+        blocks = _blocks(chapter, part, title, charts)
+        blocks += _changes(reading, part)
+        drawings = drawn_trees(reading, part)
+        if drawings:
+            blocks.append(
+                Block("Trees", "Annotated edges above, those of the probe below; dashed: wrong.", drawings=drawings)
+            )
+        if blocks:
+            sections.append(Section(title, name, _findings(chapter, part, title)[1:], blocks))
+    return sections
+
+
+def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) -> list[Block]:
+    models = list(rows["model"].drop_duplicates())
+    blocks = []
+    for curve in chapter.curves:
+        frame = curve_frame(rows, curve, models)
+        if frame.empty:
+            continue
+        frame = named_series(_from_whole(frame))
+        along = curve.along or "layer"
+        heading = f"{capital(curve.title)} by {along}"
+        block = Block(heading, _lede(frame), tables=[_table(frame, curve, along)])
+        if frame["x"].nunique() > 1:
+            block.charts = [charts.add(curves_chart(frame, curve, _levels(rows, curve), f"{title}: {heading}"))]
+        block.charts += _maps(rows, curve, title, charts)
+        blocks.append(block)
+    further = (_whole(rows), _by_label(rows))
+    return [*blocks, *(block for block in further if block)]
+
+
+def _changes(reading: Reading, rows: pd.DataFrame) -> list[Block]:
+    """What the comparisons say of the same task under the same setting."""
+    if reading.comparisons.empty:
+        return []
+    first, known = rows.iloc[0], reading.comparisons
+    mine = known[(known["corpus"] == first["corpus"]) & (known["task"] == first["task"])]
+    mine = mine[mine["params"] == first["params"]]
+    tables = [
+        _change_table(f"{metric.replace('_', ' ')}, {model} minus {part['reference'].iloc[0]}", part)
+        for (model, metric), part in mine.groupby(["model", "metric"], sort=False)
+    ]
+    lede = "On the same sentences; levels in percent, changes in points."
+    return [Block("Change by fine-tuning", lede, tables=tables)] if tables else []
+
+
+def _change_table(caption: str, rows: pd.DataFrame) -> Table:
+    named = rows["subset"] if "subset" in rows else pd.Series(None, index=rows.index, dtype=object)
+    places = [
+        str(subset) if pd.notna(subset) else layer_cell(int(layer))
+        for subset, layer in zip(named, rows["layer"], strict=True)
+    ]
+    lines = [
+        [
+            place,
+            percent(row.base),
+            percent(row.tuned),
+            points(row.difference, 2),
+            span(row.low, row.high, 2),
+            bare_chance(row.q),
+            row.verdict,
+        ]
+        for place, row in zip(places, rows.itertuples(), strict=True)
+    ]
+    head = ["layer" if named.isna().all() else "input", "base", "tuned", "change", "interval", "q", "verdict"]
+    return Table(capital(caption), head, lines, tuple(rows["verdict"]))
+
+
+def _from_whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """The whole model as the start of every way to take something from it."""
+    whole, rest = frame[frame["subset"] == "all"], frame[frame["subset"] != "all"]
+    if whole.empty or rest.empty:
+        return frame
+    ways = list(rest["subset"].drop_duplicates())
+    return pd.concat([*(whole.assign(subset=way) for way in ways), rest], ignore_index=True)
+
+
+def _lede(frame: pd.DataFrame) -> str:
+    runs = int(frame["runs"].max())
+    if runs > 1:
+        return f"Means over {runs} runs of fine-tuning; bands and brackets: the range of the runs."
+    return "Bands and brackets: 95\u00a0% intervals." if frame["low"].notna().any() else ""
+
+
+def _levels(rows: pd.DataFrame, curve: Curve) -> dict[str, float]:
+    """Level lines: what the reference scores, or the majority label."""
+    wanted = {"perplexity": ("reference_perplexity", "the reference")}.get(curve.metric)
+    if wanted is None:
+        return {}
+    values = rows.loc[rows["metric"] == wanted[0], "value"].astype(float)
+    return {wanted[1]: float(values.mean())} if len(values) else {}
+
+
+def _table(frame: pd.DataFrame, curve: Curve, along: str) -> Table:
+    """A row a place on the axis, a column a curve."""
+    names = list(frame["series"].drop_duplicates())
+    cells = {
+        (row.series, row.x): curve.text(row.value)
+        + (f" ({curve.text(row.low)} to {curve.text(row.high)})" if pd.notna(row.low) else "")
+        for row in frame.itertuples()
+    }
+    places = sorted(frame["x"].unique())
+    lines = [[curve.at(x), *(cells.get((name, x), "\u2013") for name in names)] for x in places]
+    return Table("", [along, *names], lines)
+
+
+def _maps(rows: pd.DataFrame, curve: Curve, title: str, charts: Charts) -> list[str]:
+    """Every layer of one model against every layer of the other, where that was measured."""
+    pairs = rows[rows["metric"] == f"{curve.metric}_all_pairs"]
+    drawn = []
+    for model, part in pairs.groupby("model", sort=False):
+        means = part.groupby(["layer", "layer2"], as_index=False)["value"].mean().astype(float)
+        named = f"{curve.title}: layers of {model} against layers of its reference"
+        drawn.append(charts.add(pairs_map(means, named, f"{title}: {named}")))
+    return drawn
+
+
+def _whole(rows: pd.DataFrame) -> Block | None:
+    """Perplexity of every model as it is."""
+    part = rows[rows["axis"].isna() & rows["layer"].isna() & rows["label"].isna()]
+    values = part.groupby(["metric", "model"], sort=False)["value"].mean()
+    if "perplexity" not in values:
+        return None
+    lines = []
+    for model, value in values["perplexity"].items():
+        sides = [values.get((f"perplexity{side}", model), float("nan")) for side in ("_low", "_high")]
+        lines.append([str(model), number(float(value), 1), f"{number(sides[0], 1)} to {number(sides[1], 1)}"])
+    return Block(
+        "Perplexity of the models as they are", "", tables=[Table("", ["model", "perplexity", "interval"], lines)]
+    )
+
+
+def _by_label(rows: pd.DataFrame) -> Block | None:
+    """F1 of edge labels, accuracy of paradigms: a table by label and model."""
+    part = rows[rows["label"].notna() & rows["layer"].isna() & rows["metric"].isin(["accuracy"])]
+    if part.empty:
+        return None
+    means = part.groupby(["label", "model"], sort=False)["value"].mean().unstack()
+    counts = part.groupby("label", sort=False)["n"].max()
+    lines = [
+        [str(label), number(float(counts[label]), 0), *(number(100 * value, 1) for value in means.loc[label])]
+        for label in means.index
+    ]
+    table = Table("Accuracy in percent", ["paradigm", "pairs", *map(str, means.columns)], lines)
+    return Block("By paradigm", "", tables=[table])
+
+
+def chapter_headlines(reading: Reading) -> list[Finding]:
+    """The first finding of every task of every chapter; the others stand with their task."""
+    found = []
+    for chapter in CHAPTERS:
+        rows = reading.results[reading.results["analysis"] == chapter.name]
+        for _, part, title in _tasks(reading, rows):
+            found += _findings(chapter, part, title)[:1]
+    return found
+
+
+def _findings(chapter: Chapter, rows: pd.DataFrame, title: str) -> list[Finding]:
+    return chapter_findings(chapter.name, rows, f"{chapter.title.rstrip('?')}: {title}")
+
+
+def _tasks(reading: Reading, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Name, rows and title of every task under every setting."""
+    several = rows["params"].nunique() > 1
+    for (corpus, task, params), part in rows.groupby(["corpus", "task", "params"], sort=False):
+        title = reading.titles.task(corpus, task)
+        if several and params in reading.settings:
+            title = f"{title} ({reading.settings[params].name})"
+        yield f"{corpus}/{task}", part, title
