@@ -131,9 +131,8 @@ def page(results: dict[str, Any]) -> str:
         "*Written by `python benchmarks/finetuning.py --write` from benchmarks/results/finetuning.json. Do not edit.*",
         f"One run per line, {_threads(results)}, float32, other work beside it; scores with 95 % intervals over "
         "examples (a bootstrap). `frozen` is the same head on the encoder as it was loaded. The rate is MiniLM's, not "
-        "the papers' (see the script), and so are the epochs. SST-2 is a draw of 10,000 sentences of train, parsing "
-        "of 4,000; SQuAD is trained on 1,000 questions of one half of the official dev set and scored on 500 of the "
-        "other half.",
+        "the papers' (see the script), and so are the epochs. Training sets that are smaller "
+        "than their corpus are draws; SQuAD is trained on one half of the official dev set and scored on the other.",
         "| task | measure | tuned | frozen encoder | majority | train / held out | epochs | "
         "wall time, tuned / frozen | CPU time, tuned / frozen | peak memory, tuned / frozen |",
         "| :-- | :-- | --: | --: | --: | --: | --: | --: | --: | --: |",

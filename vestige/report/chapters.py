@@ -71,6 +71,12 @@ CHAPTERS = (
         ),
     ),
     Chapter(
+        "minimal_pairs",
+        "Does it prefer the grammatical sentence?",
+        "How often the grammatical sentence of a minimal pair is the more probable one.",
+        (),
+    ),
+    Chapter(
         "structural_probe",
         "Syntax trees in the geometry of a layer",
         "Undirected edges recovered (UUAS), rank correlation of distances (DSpr) and of depths (NSpr), roots found.",

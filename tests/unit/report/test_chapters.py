@@ -129,6 +129,20 @@ class TestPage:
     def test_every_chapter_has_a_name_of_its_own(self):
         assert len({chapter.name for chapter in CHAPTERS}) == len(CHAPTERS)
 
+    def test_minimal_pairs_are_a_table_by_paradigm(self):
+        rows = [
+            {"metric": "accuracy", "value": value, "n": 40, "label": label, "model": model}
+            for model, values in (("base", (0.9, 0.7)), ("tuned", (0.8, 0.6)))
+            for label, value in zip(("agreement", "islands"), values, strict=True)
+        ]
+        found = reading(frame(rows, analysis="minimal_pairs"))
+        ((chapter, (section,)),) = chapter_sections(found, Charts())
+        assert chapter.name == "minimal_pairs"
+        assert section.blocks[0].tables[0].rows == [
+            ["agreement", "40", "90.0", "80.0"],
+            ["islands", "40", "70.0", "60.0"],
+        ]
+
     def test_a_study_of_freezing_alone_has_a_page(self):
         found = reading(frozen(params="p1"))
         assert [chapter.name for chapter, _ in chapter_sections(found, Charts())] == ["freezing"]
