@@ -79,6 +79,8 @@ class Analysis(ABC):
     """1: a model. 2: a model and its reference, on the same batches."""
     alone: ClassVar[bool] = False
     """Whether an analysis of two models also says something of one that has no reference."""
+    right: ClassVar[str] = "accuracy"
+    """What the share of right items is called."""
     version: ClassVar[int] = 1
     """Raised when the same parameters would give other numbers: cached cells are then not reused."""
 

@@ -54,6 +54,7 @@ class StructuralProbe(Analysis):
     source: ClassVar[str] = "merchant2020, section 4; Hewitt & Manning 2019"
     needs = frozenset({"hidden_states"})
     levels = ("tree",)
+    right = "uuas"
 
     probes: Literal["both", "distance", "depth"] = "both"
     pooling: Literal["first", "last", "mean", "max"] = "mean"

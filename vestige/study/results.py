@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vestige.analyses import find_analysis
 from vestige.cache import write_file
 from vestige.comparison.differences import Settings, compare_items, compare_subsets, control_false_discoveries
 from vestige.comparison.edges import compare_edges
@@ -21,9 +22,6 @@ from vestige.errors import StorageError
 from vestige.study.cells import ROW_COLUMNS, Cell, read_rows, read_table
 from vestige.study.plan import Plan
 from vestige.study.spec import StudySpec
-
-ITEM_METRICS = {"structural_probe": "uuas"}
-"""What the share of right items is called, where it is not accuracy."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataF
     if not all("correct" in table for table in items):
         return None
     if "layer" in items[0]:
-        return compare_items(*_split(items), settings, ITEM_METRICS.get(base.analysis, "accuracy"))
+        return compare_items(*_split(items), settings, find_analysis(base.analysis).right)
     return compare_subsets(*_split(items), settings)
 
 
