@@ -56,8 +56,6 @@ def main() -> None:
         "embeddings": embeddings_digest(encoder),
         "text": {name: sum(len(s.words) for s in some) for name, some in texts.items()},
         "recipe": asdict(recipe),
-        "tokens_seen": fitted.tokens,
-        "last_losses": float(np.mean(fitted.losses[-50:])),
         "held_out": {"what": "last tenth of the validation part of WikiText-2", **_measure(encoder, kept, texts, held)},
     }
     target.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
@@ -85,7 +83,8 @@ def _measure(
     counts = np.zeros(len(encoder.model.get_input_embeddings().weight))
     for some in texts.values():
         for block in text_blocks(encoder, some, 128):
-            np.add.at(counts, block.ids, 1)
+            words = [token for token, word in zip(block.ids, block.word_of, strict=True) if word >= 0]
+            np.add.at(counts, np.array(words), 1)
     frequency = (counts + 0.1) / (counts + 0.1).sum()
     asked = [token for cloze in clozes for token in cloze.answers]
     unigram = float(-np.log(frequency[asked]).mean())

@@ -1,149 +1,275 @@
-"""Write the page of this example from a finished run of depth.yaml: `python -m examples.merchant2020 RUN`."""
+"""Write the page of this example from a finished run: `python -m examples.merchant2020 RUN`."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
-from examples.page import Claim, Page, pick
+from examples.page import Claim, Page, one, pick
+from vestige.report.wording import listing
 from vestige.study.run import StudyRun
 
-TASKS = {"mnli": ("MNLI", "accuracy"), "squad": ("SQuAD", "f1"), "ewt": ("Parsing", "las")}
-MARGIN = 0.02
-"""A score within so much of the whole model's counts as reaching it."""
+TUNED = {"mnli": "MNLI", "rte": "RTE", "squad": "SQuAD", "parsing": "Parsing"}
+EDGES = {
+    "POS (EWT)": ("ewt_pos", "pos_spans"),
+    "Dependencies (EWT)": ("ewt_arcs", "dependency_arcs"),
+    "Constituents (GUM)": ("gum", "constituent"),
+    "Entities (GUM)": ("gum", "entity"),
+    "Coreference (GUM)": ("gum", "coref"),
+    "Proto-roles (UDS)": ("roles", "protoroles"),
+    "Relations (SemEval)": ("relations", "relation"),
+}
+SEMANTIC = ("Coreference (GUM)", "Proto-roles (UDS)", "Relations (SemEval)")
+PLACES = {"wikitext2": "WikiText-2", "mnli": "MNLI dev", "squad": "SQuAD dev"}
+CODED = {"part of speech": "xpos", "dependency relation": "deprel"}
+COLOURS = {"base": "#222222", **dict(zip(TUNED.values(), ("#ccbb44", "#4477aa", "#ee6677", "#228833"), strict=True))}
 
 
 def main(folder: str) -> None:
     """The whole page."""
     run = StudyRun.open(folder)
     page = Page(Path(__file__).parent, run)
-    frozen, cut = (_scores(run, analysis) for analysis in ("freezing", "truncation"))
+    _head(page, run)
+    page.text("## What the paper says, and what is seen here")
+    page.claims([*_edge_claims(run), *_tree_claims(run), *_similarity_claims(run), _code_claim(run)])
+    page.text("## Edge probes (Table 1)")
+    for given, title in (("mix", "a learned mix of all layers"), ("top", "the last layer")):
+        _edges(page, run, given, title)
     page.text(
-        "# How deep fine-tuning reaches in MiniLM (after Merchant et al. 2020, Figures 3 and 4)",
-        "MiniLM is tuned on MNLI, SQuAD 1.1 and dependency parsing (EWT, a biaffine parser) with the embeddings and "
-        "its first blocks held fixed, and cut after its first blocks, at every depth. The study file is "
-        "[depth.yaml](depth.yaml).",
-        f"The paper tunes BERT on whole training sets. Here is one small model of six blocks, all-MiniLM-L6-v2, itself "
-        f"tuned for sentence similarity, one run each, on {_sizes(run)}: nothing below is about BERT, and with so few "
-        "examples SQuAD is far from solved. Intervals are over held-out examples; they do not cover another draw of "
-        "the training examples or another seed.",
-        "## What the paper says, and what is seen here",
+        "F1 (micro-averaged over all labels), in percent; changes in points with 95 % intervals over sentences, one "
+        "tuning run and one probe each, so neither another seed nor another draw of the training sets is covered. "
+        "\\* shown to differ: q at most 0.05.",
+        "## Structural probes (Figure 1)",
     )
-    page.claims([_few_blocks(frozen), _parsing_deeper(frozen), _truncation(cut)])
-    page.text("## Figure 3: freezing", "\u22121: nothing is held; 0: the embeddings; 6: the head alone learns.")
-    page.figure(_chart(frozen, "blocks held fixed"), "freezing", "Score by the number of blocks held fixed")
-    _table(page, frozen)
-    page.text("## Figure 4: truncation")
-    page.figure(_chart(cut, "blocks kept"), "truncation", "Score by the number of blocks kept")
-    _table(page, cut)
+    page.figure(_trees(run), "figure1", "Spearman correlation of distances and depths by layer")
+    page.text("## Similarity to the base model (Figures 2 and 5)")
+    page.figure(_on_text(run), "figure2", "RSA with the base model by layer, on WikiText-2")
+    page.figure(_by_domain(run), "figure5", "RSA with the base model by layer, in and out of the domain")
+    page.text("## Description length (appendix B)")
+    _codes(page, run)
     page.write("python -m examples.merchant2020 RUN")
 
 
-def _sizes(run: StudyRun) -> str:
-    sizes = {name: run.tables.lock["corpora"][name]["splits"]["train"]["sentences"] for name in TASKS}
-    return ", ".join(f"{sizes[name]} examples of {title}" for name, (title, _) in TASKS.items())
+def _head(page: Page, run: StudyRun) -> None:
+    lock = run.tables.lock
+    sizes = {name: lock["corpora"][name]["splits"]["train"]["sentences"] for name in ("mnli", "rte", "squad", "ewt")}
+    page.text(
+        "# What fine-tuning does to syntax and semantics in MiniLM (after Merchant et al. 2020)",
+        "MiniLM is tuned on MNLI, RTE, SQuAD 1.1 and dependency parsing, and looked at before and after with edge "
+        "probes, structural probes, description lengths and representational similarity. The study file is "
+        "[study.yaml](study.yaml); freezing and truncation (Figures 3 and 4) are in "
+        "[merchant2020_depth](../merchant2020_depth/README.md).",
+        "The paper tunes BERT on whole training sets. Here is one small model of six blocks, all-MiniLM-L6-v2, itself "
+        "tuned for sentence similarity before, with training sets of "
+        + listing([f"{size:,} ({name.upper()})" for name, size in sizes.items()])
+        + " examples. Edges come from EWT, GUM, UDS and SemEval instead of OntoNotes. Nothing below is about BERT.",
+    )
+    lines = []
+    for name, title in TUNED.items():
+        last = lock["models"][name][0]["curve"][-1]
+        scores = [f"{key.removeprefix('dev_')} {100 * value:.1f}" for key, value in last.items() if key[:4] == "dev_"]
+        lines.append([title, "; ".join(scores)])
+    page.table(["tuned on", "on dev"], lines, "The tuned models")
 
 
-def _scores(run: StudyRun, analysis: str) -> pd.DataFrame:
-    """Columns task, x, value, low, high, majority."""
-    parts = []
-    for corpus, (title, metric) in TASKS.items():
-        rows = pick(run.results, analysis=analysis, corpus=corpus)
-        values = {
-            side: pick(rows, metric=f"{metric}{name}").set_index("x")["value"].astype(float)
-            for side, name in (("value", ""), ("low", "_low"), ("high", "_high"), ("majority", "_majority"))
-        }
-        parts.append(pd.DataFrame(values).rename_axis("x").reset_index().assign(task=title).astype({"x": int}))
+def _f1(run: StudyRun, name: str, model: str, given: str) -> float:
+    corpus, task = EDGES[name]
+    rows = pick(run.results, analysis="edge_probe", corpus=corpus, task=task, model=model)
+    return one(rows, "f1_micro", subset=given)
+
+
+def _changes(run: StudyRun, name: str, given: str) -> pd.DataFrame:
+    corpus, task = EDGES[name]
+    found = pick(run.comparisons, analysis="edge_probe", corpus=corpus, task=task, metric="f1_micro", subset=given)
+    return found.set_index("model")
+
+
+def _edge_claims(run: StudyRun) -> Iterator[Claim]:
+    changes = {name: _changes(run, name, "mix")["difference"].astype(float) for name in EDGES}
+    gaps = {}
+    for name in EDGES:
+        whole = _f1(run, name, "base", "mix")
+        gaps[name] = [_f1(run, name, "base", "lexical") - whole, _f1(run, name, "random twin", "mix") - whole]
+    sizes = np.array([[abs(changes[name][model]) for model in TUNED] for name in EDGES])
+    lowest = np.array([min(abs(gap) for gap in gaps[name]) for name in EDGES])
+    small = float((sizes < lowest[:, None]).mean())
+    yield Claim(
+        "Fine-tuned models keep most of what edge probes find: changes are much smaller than the distance to the "
+        "lexical and the randomised baseline.",
+        True if small >= 0.9 else None if small > 0.5 else False,
+        f"Mean size of the changes {100 * sizes.mean():.1f} points, at most {100 * sizes.max():.1f}; the nearer "
+        f"baseline is {100 * lowest.mean():.1f} points away on average. In {100 * small:.0f} % of the cases the change "
+        "is smaller than that distance.",
+    )
+    constituents = float(changes["Constituents (GUM)"]["parsing"])
+    semantic = {name: float(changes[name]["parsing"]) for name in SEMANTIC}
+    yield Claim(
+        "Tuned on parsing, the model gains on constituents and loses on coreference, proto-roles and relations.",
+        bool(constituents > 0 and all(value < 0 for value in semantic.values()))
+        or (None if constituents > 0 or np.mean([value < 0 for value in semantic.values()]) > 0.5 else False),
+        f"Constituents {100 * constituents:+.1f} points; "
+        + ", ".join(f"{name} {100 * value:+.1f}" for name, value in semantic.items())
+        + ".",
+    )
+
+
+def _by_layer(run: StudyRun, analysis: str, metric: str, model: str, **where: str) -> np.ndarray:
+    rows = pick(run.results, analysis=analysis, metric=metric, model=model, **where)
+    return rows.groupby("layer")["value"].mean().sort_index().to_numpy(float)
+
+
+def _tree_claims(run: StudyRun) -> Iterator[Claim]:
+    found = {model: _by_layer(run, "structural_probe", "dspr", model) for model in ("base", *TUNED)}
+    change = {model: found[model] - found["base"] for model in TUNED}
+    yield Claim(
+        "Tuned on parsing, structural probes find more of the tree, from the middle layers on; on the other tasks "
+        "little changes but for a small drop in the last layer.",
+        bool(
+            change["parsing"][len(found["base"]) // 2 :].mean() > 0.01
+            and all(abs(change[m][:-1]).max() < 0.03 for m in TUNED if m != "parsing")
+        ),
+        "DSpr, change in the middle and the last layer: "
+        + ", ".join(f"{TUNED[m]} {c[len(c) // 2]:+.3f} and {c[-1]:+.3f}" for m, c in change.items())
+        + f" (base: {found['base'][len(found['base']) // 2]:.3f} and {found['base'][-1]:.3f}).",
+    )
+
+
+def _similarity_claims(run: StudyRun) -> Iterator[Claim]:
+    found = {model: _by_layer(run, "similarity", "rsa", model, corpus="wikitext2") for model in TUNED}
+    told = "; ".join(f"{TUNED[m]} {', '.join(f'{v:.2f}' for v in values)}" for m, values in found.items())
+    yield Claim(
+        "Changes arise in the top layers.",
+        all(values[-1] == values.min() and values[0] > 0.9 for values in found.values()),
+        f"RSA with the base model on WikiText-2, layer 0 to the last: {told}.",
+    )
+    inner = {model: float(values[1:-1].mean()) for model, values in found.items()}
+    deepest, least = min(inner, key=inner.__getitem__), max(inner, key=inner.__getitem__)
+    yield Claim(
+        "Parsing changes the model most deeply, inference (MNLI) least.",
+        (deepest == "parsing" and least in ("mnli", "rte")) or (None if deepest == "parsing" else False),
+        "Mean RSA of the inner layers: " + ", ".join(f"{TUNED[m]} {value:.2f}" for m, value in inner.items()) + ".",
+    )
+    told_domains, holds = [], []
+    for model in ("mnli", "squad"):
+        inside, outside = (
+            _by_layer(run, "similarity", "rsa", model, corpus=corpus)[-1] for corpus in (model, "wikitext2")
+        )
+        holds.append(bool(inside < outside))
+        told_domains.append(f"{TUNED[model]} {inside:.2f} on its own data, {outside:.2f} on WikiText-2")
+    yield Claim(
+        "Representations of in-domain examples change far more than those of others.",
+        all(holds) or (None if any(holds) else False),
+        f"RSA of the last layer: {'; '.join(told_domains)}.",
+    )
+
+
+def _code_claim(run: StudyRun) -> Claim:
+    best = {
+        (name, model): _by_layer(run, "description_length", "codelength", model, task=task).min() / 1000
+        for name, task in CODED.items()
+        for model in ("base", *TUNED)
+    }
+    relations = "dependency relation"
+    change = {m: best[relations, m] / best[relations, "base"] - 1 for m in TUNED}
+    return Claim(
+        "Description lengths hardly change, but that tuning on parsing makes dependencies easier to learn.",
+        bool(change["parsing"] < 0 and change["parsing"] == min(change.values())),
+        "Shortest code over layers, in kilobits: "
+        + "; ".join(
+            f"{name}: base {best[name, 'base']:.1f}, " + ", ".join(f"{TUNED[m]} {best[name, m]:.1f}" for m in TUNED)
+            for name in CODED
+        )
+        + ".",
+    )
+
+
+def _edges(page: Page, run: StudyRun, given: str, title: str) -> None:
+    lines = []
+    for name in EDGES:
+        whole = _f1(run, name, "base", given)
+        lexical, random = _f1(run, name, "base", "lexical"), _f1(run, name, "random twin", given)
+        changes = _changes(run, name, given)
+        cells = [
+            f"{100 * row['difference']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f})"
+            + ("*" if row["verdict"] in ("lower", "higher") else "")
+            for _, row in changes.loc[list(TUNED)].iterrows()
+        ]
+        baselines = [f"{100 * (value - whole):+.1f}" for value in (lexical, random)]
+        lines.append([name, f"{100 * whole:.1f}", *baselines, *cells])
+    page.table(["task", "base", "lexical", "randomised", *TUNED.values()], lines, f"Probes read {title}")
+
+
+def _lines(frame: pd.DataFrame, value: str, facet: str, order: list[str]) -> alt.FacetChart:
+    domain = [name for name in COLOURS if name in set(frame["model"])]
+    return (
+        alt.Chart(frame)
+        .mark_line(point=True)
+        .encode(
+            alt.X("layer:Q").title("layer (0: embeddings)").axis(tickMinStep=1, format="d"),
+            alt.Y("value:Q").title(value).scale(zero=False),
+            alt.Color("model:N", sort=domain, title="tuned on").scale(
+                domain=domain, range=[COLOURS[name] for name in domain]
+            ),
+        )
+        .properties(width=330, height=220)
+        .facet(facet=alt.Facet(f"{facet}:N", sort=order, title=None), columns=2)
+    )
+
+
+def _frame(run: StudyRun, analysis: str, metric: str, models: list[str], **where: str) -> pd.DataFrame:
+    parts = [
+        pd.DataFrame({"value": values, "layer": range(len(values)), "model": TUNED.get(model, model)})
+        for model in models
+        if len(values := _by_layer(run, analysis, metric, model, **where))
+    ]
     return pd.concat(parts, ignore_index=True)
 
 
-def _by_task(scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return {title: scores[scores["task"] == title].set_index("x").sort_index() for title, _ in TASKS.values()}
-
-
-def _reach(scores: pd.DataFrame) -> dict[str, int]:
-    """The most blocks that can be held with a score within the margin of the whole model's."""
-    found = {}
-    for title, rows in _by_task(scores).items():
-        good = [int(x) for x in rows.index if rows["value"][x] >= rows["value"][-1] - MARGIN]
-        found[title] = max(good)
-    return found
-
-
-def _few_blocks(scores: pd.DataFrame) -> Claim:
-    reach = _reach(scores)
-    depth = int(scores["x"].max())
-    return Claim(
-        "Only a few unfrozen layers are needed: on MNLI the score falls only when the last two of twelve are frozen, "
-        "on SQuAD when three or fewer may change.",
-        min(reach["MNLI"], reach["SQuAD"]) >= depth / 2,
-        f"Within {100 * MARGIN:g} points of the whole tuned model with the first "
-        + ", ".join(f"{max(k, 0)} ({title})" for title, k in reach.items())
-        + f" of {depth} blocks held. "
-        + " ".join(
-            f"{title}: {_told(rows.loc[-1])} with nothing held, {_told(rows.iloc[-1])} with the head alone learning."
-            for title, rows in _by_task(scores).items()
-        ),
+def _trees(run: StudyRun) -> alt.FacetChart:
+    titles = {"dspr": "distances (DSpr)", "nspr": "depths (NSpr)"}
+    frame = pd.concat(
+        _frame(run, "structural_probe", metric, ["base", *TUNED]).assign(probe=title)
+        for metric, title in titles.items()
     )
+    return _lines(frame, "Spearman correlation", "probe", list(titles.values()))
 
 
-def _parsing_deeper(scores: pd.DataFrame) -> Claim:
-    lost = {}
-    for title, rows in _by_task(scores).items():
-        gain = rows["value"][-1] - rows["value"].iloc[-1]
-        half = rows["value"][-1] - rows["value"][int(scores["x"].max()) // 2]
-        lost[title] = (half, gain)
-    return Claim(
-        "Parsing needs deeper change than MNLI and SQuAD.",
-        lost["Parsing"][0] > max(lost["MNLI"][0], lost["SQuAD"][0]),
-        "Holding the lower half of the blocks costs "
-        + ", ".join(f"{100 * half:.1f} points ({title})" for title, (half, _) in lost.items())
-        + "; holding all of them "
-        + ", ".join(f"{100 * whole:.1f} ({title})" for title, (_, whole) in lost.items())
-        + ".",
+def _on_text(run: StudyRun) -> alt.FacetChart:
+    frame = _frame(run, "similarity", "rsa", list(TUNED), corpus="wikitext2").assign(text="WikiText-2")
+    return _lines(frame, "RSA with the base model", "text", ["WikiText-2"])
+
+
+def _by_domain(run: StudyRun) -> alt.FacetChart:
+    frame = pd.concat(
+        _frame(run, "similarity", "rsa", ["mnli", "squad"], corpus=corpus).assign(text=title)
+        for corpus, title in PLACES.items()
     )
-
-
-def _truncation(scores: pd.DataFrame) -> Claim:
-    enough = {}
-    for title, rows in _by_task(scores).items():
-        enough[title] = min(int(x) for x in rows.index if rows["value"][x] >= rows["value"].iloc[-1] - MARGIN)
-    return Claim(
-        "Cut models come close to the whole with three layers on MNLI and five on SQuAD, while parsing needs more.",
-        enough["Parsing"] > max(enough["MNLI"], enough["SQuAD"]),
-        f"Within {100 * MARGIN:g} points of the whole with "
-        + ", ".join(f"{blocks} blocks ({title})" for title, blocks in enough.items())
-        + ".",
-    )
-
-
-def _told(row: pd.Series) -> str:
-    return f"{100 * row['value']:.1f} ({100 * row['low']:.1f} to {100 * row['high']:.1f})"
-
-
-def _chart(scores: pd.DataFrame, title: str) -> alt.FacetChart:
-    frame = scores.copy()
-    frame[["value", "low", "high"]] *= 100
-    base = alt.Chart(frame).encode(alt.X("x:Q").title(title).axis(tickMinStep=1, format="d"))
-    band = base.mark_area(opacity=0.2, color="#4477aa").encode(alt.Y("low:Q").title("score (%)"), alt.Y2("high:Q"))
-    line = base.mark_line(point=True, color="#4477aa").encode(alt.Y("value:Q").scale(zero=False))
-    order = [title for title, _ in TASKS.values()]
     return (
-        alt.layer(band, line)
-        .properties(width=230, height=190)
-        .facet(facet=alt.Facet("task:N", sort=order, title=None), columns=3)
-        .resolve_scale(y="independent")
+        alt.Chart(frame)
+        .mark_line(point=True)
+        .encode(
+            alt.X("layer:Q").title("layer (0: embeddings)").axis(tickMinStep=1, format="d"),
+            alt.Y("value:Q").title("RSA with the base model").scale(zero=False),
+            alt.Color("text:N", sort=list(PLACES.values()), title="read").scale(
+                range=["#888888", "#ccbb44", "#ee6677"]
+            ),
+        )
+        .properties(width=330, height=220)
+        .facet(facet=alt.Facet("model:N", sort=["MNLI", "SQuAD"], title=None), columns=2)
     )
 
 
-def _table(page: Page, scores: pd.DataFrame) -> None:
-    tasks = _by_task(scores)
-    named = dict(TASKS.values())
-    places = sorted(scores["x"].unique())
-    lines = [[str(x), *(_told(rows.loc[x]) if x in rows.index else "" for rows in tasks.values())] for x in places]
-    majority = [f"{100 * rows['majority'].iloc[0]:.1f}" for rows in tasks.values()]
-    page.table(["blocks", *(f"{title}, {named[title]}" for title in tasks)], [*lines, ["majority", *majority]])
+def _codes(page: Page, run: StudyRun) -> None:
+    lines = []
+    for name, task in CODED.items():
+        for model in ("base", *TUNED):
+            values = _by_layer(run, "description_length", "codelength", model, task=task) / 1000
+            lines.append([name, TUNED.get(model, model), *(f"{value:.1f}" for value in values)])
+    depth = len(lines[0]) - 2
+    page.table(["labels", "tuned on", *map(str, range(depth))], lines, "Online code in kilobits, by layer (EWT)")
 
 
 if __name__ == "__main__":

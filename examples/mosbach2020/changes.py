@@ -1,0 +1,61 @@
+"""What probes of sentences find in the run, before and after tuning."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from examples.page import pick
+from vestige.comparison.differences import Settings, compare_items
+from vestige.comparison.layer_groups import cross_pooling, group_differences, of_pooling
+from vestige.study.run import StudyRun
+
+TUNED = {"cola": "CoLA", "sst2": "SST-2", "rte": "RTE", "squad": "SQuAD"}
+PROBED = {
+    "bigram_shift": "bigram shift",
+    "coordination_inversion": "coordination inversion",
+    "odd_man_out": "odd man out",
+}
+CORPORA = {"ewt": "EWT", "gum": "GUM"}
+SETTINGS = Settings(resamples=1999)
+
+
+class Changes:
+    """Accuracies and their differences, by treebank, probed task, tuned model and pooling."""
+
+    def __init__(self, run: StudyRun) -> None:
+        self._run = run
+        self._rows = pick(run.results, analysis="sentence_probe")
+        self.groups = cache(self._groups)
+        self.layers = cache(self._layers)
+        self.beyond_mean = cache(self._beyond_mean)
+        self._items = cache(self._read)
+
+    def accuracy(self, source: str, probed: str, model: str, pooling: str) -> np.ndarray:
+        """By layer."""
+        parts = [of_pooling(items, pooling) for items in self._items(source, probed, model)]
+        return np.mean([part.groupby("layer")["correct"].mean().sort_index().to_numpy() for part in parts], axis=0)
+
+    def _groups(self, source: str, probed: str, tuned: str, pooling: str) -> pd.DataFrame:
+        """The lower and the upper layers, averaged."""
+        base, runs = self._pair(source, probed, tuned, pooling)
+        return group_differences(base, runs, settings=SETTINGS)
+
+    def _layers(self, source: str, probed: str, tuned: str, pooling: str) -> pd.DataFrame:
+        base, runs = self._pair(source, probed, tuned, pooling)
+        return compare_items(base, runs, SETTINGS)
+
+    def _beyond_mean(self, source: str, probed: str, tuned: str) -> pd.DataFrame:
+        """Tuned [CLS] against the base model's mean."""
+        base, runs = self._items(source, probed, "base")[0], self._items(source, probed, tuned)
+        return cross_pooling(base, runs, settings=SETTINGS)
+
+    def _pair(self, source: str, probed: str, tuned: str, pooling: str) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
+        base, *runs = (
+            of_pooling(items, pooling) for model in ("base", tuned) for items in self._items(source, probed, model)
+        )
+        return base, runs
+
+    def _read(self, source: str, probed: str, model: str) -> list[pd.DataFrame]:
+        cells = pick(self._rows, corpus=f"{source}_{probed}", model=model)["cell"].unique()
+        return [self._run.tables.items(str(cell)) for cell in cells]
