@@ -1,4 +1,4 @@
-"""The demo's study: what fine-tuning on opinions does to parts of speech and dependency relations in MiniLM."""
+"""The demo's study: what fine-tuning on opinions does to word-level knowledge and to the language model in MiniLM."""
 
 from typing import Any
 
@@ -8,8 +8,9 @@ DEMO: dict[str, Any] = {
     "study": "demo",
     "about": (
         "MiniLM before and after fine-tuning on 800 short opinions (positive or negative), probed for parts of "
-        "speech and dependency relations at every layer. The learning rate is five times the usual 2e-5, and five "
-        "epochs are trained, so that there is something to see."
+        "speech and dependency relations at every layer, and asked for masked words: before, after, and with its last "
+        "layers put back. The learning rate is five times the usual 2e-5, and five epochs are trained, so that there "
+        "is something to see."
     ),
     "models": {
         "base": "minilm",
@@ -17,7 +18,10 @@ DEMO: dict[str, Any] = {
         "random twin": {"random_twin_of": "base"},
     },
     "corpora": {"treebank": "treebank", "opinions": "opinions"},
-    "analyses": [{"layer_probe": {"tasks": ["treebank/xpos", "treebank/deprel"], "seeds": 3}}],
+    "analyses": [
+        {"layer_probe": {"tasks": ["treebank/xpos", "treebank/deprel"], "seeds": 3}},
+        {"perplexity": {"tasks": ["treebank/xpos"], "models": ["tuned"], "unit": "sentence", "mask_seeds": 3}},
+    ],
 }
 
 
