@@ -7,7 +7,7 @@ kind switched off, nothing saved, scored or logged while the clock runs. Two dat
 the same 64 tokens, so that neither side can gain by the order of its batches, and `real`, pairs of every length,
 where Trainer pads each random batch to its longest pair, groups by length where told to, and vestige puts pairs of
 like length together. Tokens are those that are no padding. CPU seconds of this process, one thread; the sides take
-turns and the least of the repeats counts.
+turns, and a ratio is the median over the turns of the two rates of one turn.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main() -> None:
                 seconds, tokens = timed()
                 taken[side].append(tokens / seconds)
                 print(name, side, round(tokens / seconds), flush=True)
-        rows.append({"data": name, "steps": given.steps, **{side: max(rates) for side, rates in taken.items()}})
+        rows.append({"data": name, "steps": given.steps, "repeats": given.repeats, "tokens_per_second": taken})
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "training.json").write_text(json.dumps({"rows": rows, "batch": BATCH, "filled": FILLED}, indent=1))
 

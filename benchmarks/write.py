@@ -5,6 +5,7 @@ python benchmarks/write.py
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parent
@@ -339,6 +340,32 @@ def further_section(similarity: Row | None, structural: Row | None, description:
     return "\n".join(lines)
 
 
+def training_section(result: Row | None) -> str:
+    """Fine-tuning beside transformers' Trainer."""
+    if result is None:
+        return ""
+    lines = [
+        "## Fine-tuning beside Trainer",
+        "",
+        f"MiniLM with a classification head on MNLI pairs, batches of {result['batch']}, in one process "
+        f"(`benchmarks/training.py`). Tokens a second that are no padding, medians; a ratio is the median over "
+        f"{result['rows'][0]['repeats']} turns of both sides' rates in one turn, with the least and the largest.",
+        "",
+        "| data | vestige | Trainer | ratio | Trainer, grouped by length | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    told = {"padded": f"all pairs fill {result['filled']} tokens", "real": "pairs of every length"}
+    for row in result["rows"]:
+        rates = row["tokens_per_second"]
+        cells = [f"{median(rates['vestige']):.0f}"]
+        for side in ("Trainer", "Trainer, grouped by length"):
+            ratios = [ours / theirs for ours, theirs in zip(rates["vestige"], rates[side], strict=True)]
+            spread = f"{median(ratios):.2f} x ({min(ratios):.2f} to {max(ratios):.2f})"
+            cells += [f"{median(rates[side]):.0f}", spread]
+        lines.append(f"| {told[row['data']]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def int8_section(results: list[Row]) -> str:
     found = next((result["int8"] for result in results if "int8" in result), None)
     if found is None:
@@ -370,6 +397,7 @@ def main() -> None:
                 extraction_section(extraction),
                 memory_section(memory),
                 further_section(similarity, load("structural"), load("description")),
+                training_section(load("training")),
             )
             if part
         ),

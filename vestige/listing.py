@@ -71,7 +71,8 @@ def _derived(_: Path) -> Iterator[tuple[str, str]]:
 
     for name, derived in DERIVED.items():
         needs = "; or ".join(", ".join(names) for names in derived.needs) or "words"
-        yield name, f"{derived.description}; labels per {derived.level}; from {needs}"
+        labels = "no labels" if derived.level == "text" else f"labels per {derived.level}"
+        yield name, f"{derived.description}; {labels}; from {needs}"
 
 
 KINDS: dict[str, Callable[[Path], Iterable[tuple[str, str]]]] = {

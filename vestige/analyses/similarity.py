@@ -2,8 +2,11 @@
 
 merchant2020 sections 5.1 and 6: a sample of words, the same for both models and all layers, and how
 alike the two models find them. No labels are used. On the corpus the model was tuned on and on
-another, the same analysis tells whether the change is confined to the domain (`measures.jackknife.
-difference` tests it, from the table `similarity` of both cells).
+another, the same analysis tells whether the change is confined to the domain: a study that has both
+tests it (`comparison.domains`, from the table `similarity` of both cells).
+
+Pairs of sentences are compared as the model reads them, premise and hypothesis together; the corpus
+with `derive: first_sentence` (or second_sentence) has one of them alone.
 
 The paper samples sub-word tokens; here an item is a word (its first, last or mean sub-word) or, with
 a sentence pooling, a sentence. Special tokens are not sampled.

@@ -34,13 +34,13 @@ def compare_items(
     """
     settings = settings or Settings()
     task = pair(_subset(base, "task"), [_subset(frame, "task") for frame in tuned])
-    tables = [_judge(metric, task, task.base, task.tuned, settings)]
+    tables = [judge(metric, task, task.base, task.tuned, settings)]
     if all((frame["subset"] == "control").any() for frame in (base, *tuned)):
         control = pair(_subset(base, "control"), [_subset(frame, "control") for frame in tuned])
-        tables.append(_judge("control_accuracy", control, control.base, control.tuned, settings))
+        tables.append(judge("control_accuracy", control, control.base, control.tuned, settings))
         left = task.base.mean(-1, keepdims=True) - control.base
         right = task.tuned.mean(-1, keepdims=True) - control.tuned
-        tables.append(_judge("selectivity", task, left, right, settings))
+        tables.append(judge("selectivity", task, left, right, settings))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -58,7 +58,7 @@ def compare_subsets(
         return frame.assign(layer=frame["subset"].astype(object).map(number).astype(int), probe_seed=0)
 
     paired = pair(numbered(base), [numbered(frame) for frame in tuned])
-    table = _judge("accuracy", paired, paired.base, paired.tuned, settings)
+    table = judge("accuracy", paired, paired.base, paired.tuned, settings)
     table.insert(1, "subset", [names[place] for place in table["layer"]])
     return table.assign(layer=pd.NA)
 
@@ -103,32 +103,31 @@ def _subset(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame[frame["subset"] == name]
 
 
-def _judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, settings: Settings) -> pd.DataFrame:
-    """`base` (sentences, layers, seeds) and `tuned` (runs, sentences, layers, seeds) in words."""
-    total = paired.words.sum()
+def judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, settings: Settings) -> pd.DataFrame:
+    """One row a layer, from `base` (sentences, layers, seeds) and `tuned` (runs, sentences, layers, seeds) in words."""
     runs, sentences, layers, seeds = tuned.shape
     differences = tuned.mean(-1) - base.mean(-1)
     over_runs = np.broadcast_to(differences.mean(0), differences.shape)
     before = np.broadcast_to(base.mean(-1), differences.shape)
     together = np.concatenate([differences, over_runs, before, tuned.mean(-1)], axis=-1)
-    drawn = bootstrap(together, paired.words, settings.resamples, settings.seed)
+    drawn = bootstrap(together, paired.words, settings.resamples, settings.seed, paired.strata)
     distribution, items, base_spread, tuned_spread = (drawn[:, i * layers : (i + 1) * layers] for i in range(4))
     low, high = interval(distribution, settings.confidence)
     columns = {
         "metric": metric,
         "layer": list(paired.layers),
-        "base": base.mean(-1).sum(0) / total,
-        "tuned": tuned.mean((0, 3)).sum(0) / total,
-        "difference": differences.mean(0).sum(0) / total,
+        "base": paired.mean(base.mean(-1)),
+        "tuned": paired.mean(tuned.mean((0, 3))),
+        "difference": paired.mean(differences.mean(0)),
         "low": low,
         "high": high,
-        "p": sign_flip_p(differences.mean(0), settings.resamples, settings.seed),
+        "p": sign_flip_p(paired.weights[:, None] * differences.mean(0), settings.resamples, settings.seed),
         "p_equivalence": equivalence_p(distribution, settings.margin),
         "sd_items": items.std(0, ddof=1),
-        "sd_probe_seed": _spread_of_seeds(base, tuned, total),
-        "sd_tuning_run": _spread_of_runs(differences, total),
+        "sd_probe_seed": _spread_of_seeds(base, tuned, paired),
+        "sd_tuning_run": _spread_of_runs(differences, paired),
         "sentences": sentences,
-        "words": int(total),
+        "words": int(paired.words.sum()),
         "runs": runs,
         "seeds": seeds,
         "dropped_items": paired.dropped,
@@ -138,17 +137,16 @@ def _judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, set
     return pd.DataFrame(columns)
 
 
-def _spread_of_seeds(base: np.ndarray, tuned: np.ndarray, total: float) -> np.ndarray:
+def _spread_of_seeds(base: np.ndarray, tuned: np.ndarray, paired: Paired) -> np.ndarray:
     """(layers,): standard deviation of the difference over probe seeds; NaN with a single seed."""
     layers = base.shape[1]
     if base.shape[-1] != tuned.shape[-1] or base.shape[-1] < 2:
         return np.full(layers, np.nan)
-    by_seed = (tuned.mean(0) - base).sum(0) / total
-    return by_seed.std(-1, ddof=1)
+    return paired.mean(tuned.mean(0) - base).std(-1, ddof=1)
 
 
-def _spread_of_runs(differences: np.ndarray, total: float) -> np.ndarray:
+def _spread_of_runs(differences: np.ndarray, paired: Paired) -> np.ndarray:
     """(layers,): standard deviation of the difference over tuning runs; NaN with a single run."""
     if len(differences) < 2:
         return np.full(differences.shape[-1], np.nan)
-    return (differences.sum(1) / total).std(0, ddof=1)
+    return paired.mean(differences.swapaxes(0, 1)).std(0, ddof=1)

@@ -26,6 +26,24 @@ class Paired:
     layers: tuple[int, ...]
     dropped: int
     """Items that only one side has (a tokenizer or a limit that differs) and that are left out."""
+    sentences: np.ndarray
+    """(sentences,): their ids."""
+    strata: np.ndarray | None = None
+    """(sentences,): where given, the statistic is the mean over strata."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(sentences,): how much a word of each sentence counts."""
+        if self.strata is None:
+            return np.ones(len(self.words))
+        _, codes = np.unique(self.strata, return_inverse=True)
+        return 1 / np.bincount(codes, weights=self.words)[codes]
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """The statistic of sums over the words of sentences: (sentences, ...) to (...)."""
+        weights = self.weights
+        weighted = weights.reshape(-1, *[1] * (values.ndim - 1)) * values
+        return weighted.sum(0) / (weights @ self.words)
 
 
 def pair(base: pd.DataFrame, tuned: Sequence[pd.DataFrame]) -> Paired:
@@ -45,7 +63,7 @@ def pair(base: pd.DataFrame, tuned: Sequence[pd.DataFrame]) -> Paired:
     words = np.bincount(codes, minlength=len(names)).astype(np.float64)
     tables = [_sums(frame, shared, codes, len(names), layers) for frame in (base, *tuned)]
     everything = len(keys[0].union(keys[1])) if len(tuned) == 1 else max(len(key) for key in keys)
-    return Paired(words, tables[0], np.stack(tables[1:]), layers, everything - len(shared))
+    return Paired(words, tables[0], np.stack(tables[1:]), layers, everything - len(shared), np.asarray(names))
 
 
 def _item_keys(frame: pd.DataFrame) -> pd.MultiIndex:

@@ -1,8 +1,9 @@
 """Intervals and tests over sentences, for many layers at once.
 
-The statistic is always a share of words: the sum of per-sentence differences divided by the sum
-of words. Resampling sentences is a product of a matrix of counts with the differences, so that
-all layers are resampled together (and alike) at the price of one. SciPy's `bootstrap` and
+The statistic is a share of words: the sum of per-sentence differences divided by the sum of
+words. Where sentences are in strata (lengths, say), it is the mean over strata of the share in
+each. Resampling sentences is a product of a matrix of counts with the differences, so that all
+layers are resampled together (and alike) at the price of one. SciPy's `bootstrap` and
 `permutation_test` are the oracles of the tests.
 """
 
@@ -13,10 +14,12 @@ from vestige.measures.resampling import chunks, drawn_counts
 _CHUNK = 1000
 
 
-def bootstrap(differences: np.ndarray, words: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+def bootstrap(
+    differences: np.ndarray, words: np.ndarray, resamples: int, seed: int, strata: np.ndarray | None = None
+) -> np.ndarray:
     """(resamples, layers): the statistic on resampled sentences, and runs where there are several.
 
-    `differences` (runs, sentences, layers), `words` (sentences,). With one run this is the
+    `differences` (runs, sentences, layers), `words` and `strata` (sentences,). With one run this is the
     ordinary paired bootstrap; with several, runs and sentences are drawn jointly, as in the
     multi-bootstrap of Sellam et al. 2022.
     """
@@ -26,14 +29,26 @@ def bootstrap(differences: np.ndarray, words: np.ndarray, resamples: int, seed: 
     found = []
     for size in chunks(resamples, _CHUNK):
         counts = drawn_counts(rng, size, sentences)
-        sums = (counts @ flat).reshape(size, runs, layers)
+        shares = _shares(counts, flat, words, strata).reshape(size, runs, layers)
         if runs > 1:
             weights = drawn_counts(rng, size, runs) / runs
-            statistic = np.einsum("br,brl->bl", weights, sums)
+            found.append(np.einsum("br,brl->bl", weights, shares))
         else:
-            statistic = sums[:, 0]
-        found.append(statistic / (counts @ words)[:, None])
+            found.append(shares[:, 0])
     return np.concatenate(found)
+
+
+def _shares(counts: np.ndarray, sums: np.ndarray, words: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
+    """(resamples, columns): the statistic of drawn sentences; a stratum of which none was drawn does not count."""
+    if strata is None:
+        return (counts @ sums) / (counts @ words)[:, None]
+    total, seen = np.zeros((len(counts), sums.shape[1])), np.zeros((len(counts), 1))
+    for name in np.unique(strata):
+        mine = strata == name
+        size = (counts[:, mine] @ words[mine])[:, None]
+        total += np.divide(counts[:, mine] @ sums[mine], size, out=np.zeros_like(total), where=size > 0)
+        seen += size > 0
+    return total / seen
 
 
 def sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:

@@ -153,7 +153,9 @@ class Task:
     level: Level
 
     def labels(self, split: str) -> list[Any]:
-        """The annotation of every sentence of the split, in order."""
+        """The annotation of every sentence of the split, in order; None for text, which has none."""
+        if self.level == "text":
+            return [None for _ in self.corpus[split]]
         return [sentence.annotations[self.name] for sentence in self.corpus[split]]
 
     @cached_property

@@ -11,6 +11,7 @@ are alike in both models, so similarities are higher the fewer the sentences tha
 corpora to be compared are to be sampled alike, with as many words of as many sentences.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,23 +53,48 @@ class Difference:
     high: float
     p: float
     """Two-sided, of the hypothesis that there is no difference."""
+    error: float
+    """The standard error of the value."""
+    degrees: float
+    """Degrees of freedom of its distribution, Student's."""
+
+    def outside(self, margin: float) -> float:
+        """p value of the hypothesis that the difference is as large as the margin, on either side of zero."""
+        if self.error == 0:
+            return float(abs(self.value) >= margin)
+        return float(stats.t.sf((margin - abs(self.value)) / self.error, self.degrees))
 
 
 def difference(one: Estimate, other: Estimate, confidence: float = 0.95) -> Difference:
     """The difference of one measure on two corpora that share no sentence (Welch's t over their jackknifes)."""
-    if min(len(one.without), len(other.without)) < LEAST_GROUPS:
+    return mean_difference([one], [other], confidence)
+
+
+def mean_difference(ones: Sequence[Estimate], others: Sequence[Estimate], confidence: float = 0.95) -> Difference:
+    """The same as the mean over runs of fine-tuning, which all read the same sentences of a corpus.
+
+    With several runs there is a third source of error beside the sentences of either corpus: how far
+    the runs differ.
+    """
+    if min(len(estimate.without) for estimate in (*ones, *others)) < LEAST_GROUPS:
         raise AnalysisError(
             "a difference between corpora needs what was found without each group of sentences",
             fix=f"give the sentence of every item, at least {LEAST_GROUPS} sentences a corpus",
         )
-    errors = np.array([_jackknife_error(estimate.without) for estimate in (one, other)])
-    freedom = np.array([len(one.without) - 1, len(other.without) - 1])
-    value, error = one.value - other.value, float(np.hypot(*errors))
+    without = [np.mean([estimate.without for estimate in side], axis=0) for side in (ones, others)]
+    errors, freedom = [_jackknife_error(mine) for mine in without], [len(mine) - 1 for mine in without]
+    by_run = np.array([one.value - other.value for one, other in zip(ones, others, strict=True)])
+    if len(by_run) > 1:
+        errors.append(float(by_run.std(ddof=1)) / len(by_run) ** 0.5)
+        freedom.append(len(by_run) - 1)
+    value, squares = float(by_run.mean()), np.array(errors) ** 2
+    error = float(np.sqrt(squares.sum()))
     if error == 0:
-        return Difference(value, value, value, float(value == 0))
-    degrees = error**4 / (errors**4 / freedom).sum()
-    reach = stats.t.ppf(0.5 + confidence / 2, degrees) * error
-    return Difference(value, value - reach, value + reach, float(2 * stats.t.sf(abs(value) / error, degrees)))
+        return Difference(value, value, value, float(value == 0), 0.0, float(sum(freedom)))
+    degrees = float(squares.sum() ** 2 / (squares**2 / freedom).sum())
+    reach = float(stats.t.ppf(0.5 + confidence / 2, degrees)) * error
+    p = float(2 * stats.t.sf(abs(value) / error, degrees))
+    return Difference(value, value - reach, value + reach, p, error, degrees)
 
 
 def deal(sentences: np.ndarray, groups: int = GROUPS, seed: int = 0) -> list[np.ndarray]:

@@ -91,6 +91,9 @@ def _least_alike(rows: pd.DataFrame, model: str) -> list[str]:
         points = _points(rows, curve, model)
         if len(points) > 1:
             low, high = points["value"].idxmin(), points["value"].idxmax()
+            if low == high:
+                level = _told(points.loc[low], curve)
+                return [f"{model} and its reference are equally alike at all layers ({name} {level})."]
             return [
                 f"{model} and its reference are least alike at {layer(low)} ({name} {_told(points.loc[low], curve)}) "
                 f"and most at {layer(high)} ({_told(points.loc[high], curve)})."

@@ -1,6 +1,7 @@
 """The chapters on the page: per task the curves with their tables, what comparisons say, and drawn trees."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
@@ -10,11 +11,13 @@ from vestige.report.chapters import CHAPTERS, Chapter
 from vestige.report.charts import Charts
 from vestige.report.curve_figures import curves_chart, pairs_map
 from vestige.report.curves import Curve, curve_frame, named_series
+from vestige.report.domains import domain_blocks, domain_findings
 from vestige.report.findings import Finding
+from vestige.report.measures import of_task
 from vestige.report.reading import Reading
 from vestige.report.tables import Table, layer_cell
 from vestige.report.trees import drawn_trees
-from vestige.report.wording import bare_chance, capital, number, percent, points, span
+from vestige.report.wording import bare_chance, capital, number
 
 
 def chapter_sections(reading: Reading, charts: Charts) -> list[tuple[Chapter, list[Section]]]:
@@ -32,14 +35,15 @@ def _sections(reading: Reading, chapter: Chapter, rows: pd.DataFrame, charts: Ch
     sections = []
     for name, part, title in _tasks(reading, rows):
         blocks = _blocks(chapter, part, title, charts)
-        blocks += _changes(reading, part)
+        blocks += domain_blocks(reading, part, chapter.curves, title, charts)
+        blocks += _changes(reading, chapter, part)
         drawings = drawn_trees(reading, part)
         if drawings:
             blocks.append(
                 Block("Trees", "Annotated edges above, those of the probe below; dashed: wrong.", drawings=drawings)
             )
         if blocks:
-            sections.append(Section(title, name, _findings(chapter, part, title)[1:], blocks))
+            sections.append(Section(title, name, _findings(reading, chapter, part, title)[1], blocks))
     return sections
 
 
@@ -62,22 +66,24 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
     return [*blocks, *(block for block in further if block)]
 
 
-def _changes(reading: Reading, rows: pd.DataFrame) -> list[Block]:
+def _changes(reading: Reading, chapter: Chapter, rows: pd.DataFrame) -> list[Block]:
     """What the comparisons say of the same task under the same setting."""
     if reading.comparisons.empty:
         return []
     first, known = rows.iloc[0], reading.comparisons
-    mine = known[(known["corpus"] == first["corpus"]) & (known["task"] == first["task"])]
-    mine = mine[mine["params"] == first["params"]]
-    tables = [
-        _change_table(f"{metric.replace('_', ' ')}, {model} minus {part['reference'].iloc[0]}", part)
-        for (model, metric), part in mine.groupby(["model", "metric"], sort=False)
-    ]
-    lede = "On the same sentences; levels in percent, changes in points."
+    if "other_corpus" in known:
+        known = known[known["other_corpus"].isna()]
+    mine = of_task(known, first["corpus"], first["task"], first["params"])
+    known_as = {curve.metric: curve for curve in chapter.curves}
+    tables = []
+    for (model, metric), part in mine.groupby(["model", "metric"], sort=False):
+        plain = Curve(metric, f"{metric.replace('_', ' ')} (%)", unit="percent", decimals=1)
+        tables.append(_change_table(known_as.get(metric, plain), f"{model} minus {part['reference'].iloc[0]}", part))
+    lede = "On the same sentences; where levels are in percent, changes are in points."
     return [Block("Change by fine-tuning", lede, tables=tables)] if tables else []
 
 
-def _change_table(caption: str, rows: pd.DataFrame) -> Table:
+def _change_table(curve: Curve, what: str, rows: pd.DataFrame) -> Table:
     named = rows["subset"] if "subset" in rows else pd.Series(None, index=rows.index, dtype=object)
     places = [
         str(subset) if pd.notna(subset) else layer_cell(int(layer))
@@ -86,17 +92,17 @@ def _change_table(caption: str, rows: pd.DataFrame) -> Table:
     lines = [
         [
             place,
-            percent(row.base),
-            percent(row.tuned),
-            points(row.difference, 2),
-            span(row.low, row.high, 2),
+            curve.text(row.base),
+            curve.text(row.tuned),
+            curve.change(row.difference),
+            f"{curve.change(row.low)} to {curve.change(row.high)}",
             bare_chance(row.q),
             row.verdict,
         ]
         for place, row in zip(places, rows.itertuples(), strict=True)
     ]
     head = ["layer" if named.isna().all() else "input", "base", "tuned", "change", "interval", "q", "verdict"]
-    return Table(capital(caption), head, lines, tuple(rows["verdict"]))
+    return Table(capital(f"{curve.title}, {what}"), head, lines, tuple(rows["verdict"]))
 
 
 def _from_whole(frame: pd.DataFrame) -> pd.DataFrame:
@@ -179,24 +185,30 @@ def _by_label(rows: pd.DataFrame) -> Block | None:
 
 
 def chapter_headlines(reading: Reading) -> list[Finding]:
-    """The first finding of every task of every chapter; the others stand with their task."""
+    """The first findings of every task of every chapter; the others stand with their task."""
     found = []
     for chapter in CHAPTERS:
         rows = reading.results[reading.results["analysis"] == chapter.name]
         for _, part, title in _tasks(reading, rows):
-            found += _findings(chapter, part, title)[:1]
+            found += _findings(reading, chapter, part, title)[0]
     return found
 
 
-def _findings(chapter: Chapter, rows: pd.DataFrame, title: str) -> list[Finding]:
-    return chapter_findings(chapter.name, rows, f"{chapter.title.rstrip('?')}: {title}")
+def _findings(
+    reading: Reading, chapter: Chapter, rows: pd.DataFrame, title: str
+) -> tuple[list[Finding], list[Finding]]:
+    """Those that open the page, one of the curves and one of the domain, and those that do not."""
+    lead = f"{chapter.title.rstrip('?')}: {title}"
+    kinds = chapter_findings(chapter.name, rows, lead), domain_findings(reading, rows, chapter.curves, lead)
+    return [found for kind in kinds for found in kind[:1]], [found for kind in kinds for found in kind[1:]]
 
 
 def _tasks(reading: Reading, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
     """Name, rows and title of every task under every setting."""
     several = rows["params"].nunique() > 1
+    titles = replace(reading.titles, corpora=max(reading.titles.corpora, rows["corpus"].nunique()))
     for (corpus, task, params), part in rows.groupby(["corpus", "task", "params"], sort=False):
-        title = reading.titles.task(corpus, task)
+        title = titles.task(corpus, task)
         if several and params in reading.settings:
             title = f"{title} ({reading.settings[params].name})"
         yield f"{corpus}/{task}", part, title

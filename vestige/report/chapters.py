@@ -20,7 +20,16 @@ def _scores(axis: str, along: str) -> tuple[Curve, ...]:
     return (Curve(SCORE, "score of the task (%)", axis, along, "percent", 1),)
 
 
-_SIMILARITIES = {"rsa": "RSA", "cka": "CKA", "svcca": "SVCCA", "pwcca": "PWCCA"}
+_SIMILARITIES = {
+    "rsa": "RSA",
+    "rsa_centred": "centred RSA",
+    "rsa_spearman": "RSA of ranks",
+    "rsa_euclidean": "Euclidean RSA",
+    "cka": "CKA",
+    "cka_biased": "biased CKA",
+    "svcca": "SVCCA",
+    "pwcca": "PWCCA",
+}
 
 CHAPTERS = (
     Chapter(

@@ -10,8 +10,10 @@ from vestige.report.curves import Curve
 from vestige.report.wording import number
 
 
-def curves_chart(frame: pd.DataFrame, curve: Curve, levels: Mapping[str, float], description: str) -> Spec:
-    """Curves with bands (columns series, x, value, low, high) and level lines by name."""
+def curves_chart(
+    frame: pd.DataFrame, curve: Curve, levels: Mapping[str, float], description: str, what: str = "model"
+) -> Spec:
+    """Curves with bands (columns series, x, value, low, high) and level lines by name; `what` a curve stands for."""
     frame = frame.copy()
     sides = ["value", "low", "high"]
     frame[sides] = frame[sides].astype(float) * (100 if curve.unit == "percent" else 1)
@@ -31,7 +33,7 @@ def curves_chart(frame: pd.DataFrame, curve: Curve, levels: Mapping[str, float],
     )
     y = alt.Y("value:Q", title=curve.title, scale=alt.Scale(zero=False, nice=True, padding=8))
     base = alt.Chart(frame).encode(x=x, color=colour)
-    told = [tip("series:N", "model"), tip("x:Q", curve.along or "layer", "d")]
+    told = [tip("series:N", what), tip("x:Q", curve.along or "layer", "d")]
     told.append(tip("value:Q", curve.title, f".{curve.decimals}f"))
     parts = []
     if frame["low"].notna().any():
@@ -42,7 +44,7 @@ def curves_chart(frame: pd.DataFrame, curve: Curve, levels: Mapping[str, float],
     if levels:
         lines = pd.DataFrame({"series": list(levels), "value": list(levels.values())})
         rule = alt.Chart(lines).mark_rule(strokeDash=[5, 4], strokeWidth=2)
-        parts.append(rule.encode(y=y, color=colour, tooltip=[tip("series:N", "model"), tip("value:Q", curve.title)]))
+        parts.append(rule.encode(y=y, color=colour, tooltip=[tip("series:N", what), tip("value:Q", curve.title)]))
     return finish(alt.layer(*parts), 270, description)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pandas as pd
 
-from vestige.report.wording import number
+from vestige.report.wording import number, points, signed
 
 SCORE = "score"
 """Stands for the measure that the task is scored by, whatever its name."""
@@ -30,6 +30,12 @@ class Curve:
     def text(self, value: float) -> str:
         """A value as a reader would write it."""
         return number(100 * value if self.unit == "percent" else value, self.decimals)
+
+    def change(self, difference: float) -> str:
+        """A difference of two values; of percent in points, with a decimal more."""
+        if self.unit == "percent":
+            return points(difference, self.decimals + 1)
+        return signed(difference, self.decimals)
 
     def at(self, x: float) -> str:
         """A place on the axis."""

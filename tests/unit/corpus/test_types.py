@@ -167,7 +167,10 @@ class TestShapesOfLabels:
         assert self.corpus("sentence", 0.5, 1).task("t").labels("train") == [0.5, 1]
 
     def test_texts_need_no_annotation(self):
-        assert Corpus("c", {"train": (Sentence("1", self.WORDS),)}, {"t": "text"}).task("t").level == "text"
+        task = Corpus("c", {"train": (Sentence("1", self.WORDS),)}, {"t": "text"}).task("t")
+        assert task.level == "text"
+        assert task.labels("train") == [None]
+        assert task.digest(["train"])
 
     @pytest.mark.parametrize(
         ("level", "annotation"),

@@ -159,3 +159,21 @@ class TestPage:
         changes = comparison([0.1, 0.1, 0.1], "accuracy", 0.01).assign(analysis="structural_probe")
         found = reading(rows, changes)
         assert found.groups == [] and found.tasks == []
+
+    def test_changes_of_shares_are_in_points_and_those_of_correlations_are_not(self):
+        rows = frame([{"metric": metric, "value": 0.5, "layer": 0} for metric in ("uuas", "dspr")])
+        rows["analysis"] = "structural_probe"
+        where = {"analysis": "structural_probe", "corpus": "mnli", "task": "mnli"}
+        changes = pd.concat([comparison([0.1], metric, 0.01, **where) for metric in ("uuas", "dspr")])
+        ((_, (section,)),) = chapter_sections(reading(rows, changes), Charts())
+        (block,) = [block for block in section.blocks if block.heading == "Change by fine-tuning"]
+        assert [table.caption for table in block.tables] == ["UUAS (%), tuned minus base", "DSpr, tuned minus base"]
+        assert [table.rows[0][1:5] for table in block.tables] == [
+            ["40.0", "50.0", "+10.00", "+9.00 to +11.00"],
+            ["0.400", "0.500", "+0.100", "+0.090 to +0.110"],
+        ]
+
+    def test_a_model_that_is_alike_everywhere_is_not_said_to_differ(self):
+        rows = frame([{"metric": "rsa", "value": 1.0, "layer": layer} for layer in range(3)], analysis="similarity")
+        (finding,) = chapter_findings("similarity", rows, "MNLI")
+        assert "equally alike at all layers (RSA 1.00)" in finding.text

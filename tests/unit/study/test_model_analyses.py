@@ -14,6 +14,7 @@ ANALYSES = [
     {"perplexity": {"tasks": ["trees/upos"], "resamples": 20, "block": 40, "rate": 0.3, "sentences": 12}},
     {"similarity": {"tasks": ["trees/upos"], "n": 60, "groups": 0, "measures": ["rsa", "cka"]}},
     {"structural_probe": {"tasks": ["trees/head"], "max_epochs": 2, "rank": 4}},
+    {"structural_probe": {"tasks": ["trees/head"], "max_epochs": 1, "rank": 2, "probes": "depth"}},
     {"description_length": {"tasks": ["trees/upos"], "control": False, "fractions": [0.25, 0.5, 1.0]}},
 ]
 
@@ -60,6 +61,22 @@ def test_probes_of_trees_and_code_lengths_are_there_for_every_model(run):
     for model in ("base", "tuned", "random twin"):
         assert set(values(run, "structural_probe", model, "uuas")["layer"]) == {0, 1, 2, 3}
         assert len(values(run, "description_length", model, "codelength"))
+
+
+def test_scores_of_trees_are_compared_with_the_base_layer_by_layer(run):
+    found = run.comparisons[run.comparisons["analysis"] == "structural_probe"]
+    assert found.groupby("params")["metric"].unique().map(sorted).tolist().count(["nspr"]) == 1
+    for params, metrics in found.groupby("params", sort=False)["metric"].unique().items():
+        for metric in metrics:
+            before, after = (
+                rows[rows["params"] == params].set_index("layer")["value"].astype(float)
+                for rows in (values(run, "structural_probe", model, metric) for model in ("base", "tuned"))
+            )
+            rows = found[(found["params"] == params) & (found["metric"] == metric)]
+            assert rows["layer"].tolist() == [0, 1, 2, 3]
+            assert rows["base"].tolist() == pytest.approx(before.tolist())
+            assert rows["difference"].tolist() == pytest.approx((after - before).tolist())
+    assert set(found["metric"]) == {"uuas", "dspr", "nspr"}
 
 
 def test_models_in_memory_give_the_same_numbers(run, folder, tmp_path):

@@ -4,7 +4,8 @@
 >>> derive_task(load_corpus("ud_ewt"), "past_present", seed=1, disjoint_words=False)
 
 Sentence tasks follow SentEval's ten probing tasks (Conneau et al. 2018) and hold nothing but the new
-labels; token, span and edge tasks are added to the corpus' own. All are called derived in their notes.
+labels; token, span and edge tasks are added to the corpus' own. One sentence of every pair, alone, has no
+labels. All are called derived in their notes.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from vestige.corpus.catalog import entries
-from vestige.corpus.derive import clauses, odd_man_out, perturb, sentences, spans, tokens
+from vestige.corpus.derive import clauses, odd_man_out, pairs, perturb, sentences, spans, tokens
 from vestige.corpus.derive.examples import Selection
 from vestige.corpus.types import Corpus, Level, Sentence
 from vestige.errors import CorpusError
@@ -93,6 +94,8 @@ DERIVED: dict[str, Derived] = {
     "constituents": Derived((("constituent",), ("brackets",)), "span", "all phrases", spans.constituents),
     "pos_spans": Derived((("xpos",), ("pos",), ("upos",)), "span", "words with part of speech", spans.pos_spans),
     "noun_phrases": Derived((TREE,), "span", "noun phrases with their function", spans.noun_phrases),
+    "first_sentence": Derived((), "text", "the first sentence of every pair, alone", pairs.first_sentence),
+    "second_sentence": Derived((), "text", "the second sentence of every pair, alone", pairs.second_sentence),
 }
 
 
@@ -108,6 +111,8 @@ def derive_task(corpus: Corpus, task: str, *, seed: int = 0, **options: Any) -> 
     if derived.needs and not any(available.issuperset(names) for names in derived.needs):
         raise _lacking(corpus, task, derived, available)
     _check_options(task, derived, options)
+    if derived.level == "text":
+        return derived.make(corpus)
     if derived.level == "sentence":
         shared = {name: options.pop(name) for name in ("lengths", "minimum") if name in options}
         selection = Selection(corpus, task, seed, available, **shared)

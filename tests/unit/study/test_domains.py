@@ -1,0 +1,68 @@
+"""Similarity on the corpus a model was tuned on and on others, in a study: what is compared with what."""
+
+import pytest
+import tiny
+
+from vestige.report.chapter_sections import chapter_headlines
+from vestige.report.reading import Reading
+from vestige.study.run import Study
+
+RECIPE = {"like": "mosbach2020_cola", "epochs": 1, "batch": 8, "rate": 1e-3, "max_tokens": 24}
+MEASURED = {"n": 60, "measures": ["rsa"]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("domains")
+    tiny.save("bert", folder / "bert", layers=2)
+    raw = {
+        "study": "domains",
+        "models": {
+            "base": str(folder / "bert"),
+            "happy": {"finetune": {"of": "base", "task": "opinions/opinion", "recipe": RECIPE}, "runs": 2},
+            "loaded": {"load": str(folder / "bert"), "reference": "base"},
+        },
+        "corpora": {
+            "opinions": {"name": "opinions", "sample": {"train": 24, "dev": 12, "test": 12}},
+            "lengths": {"name": "opinions", "derive": {"sentence_length": {"minimum": 1}}, "sample": {"test": 12}},
+            "trees": {"name": "treebank", "sample": {"train": 5, "dev": 12, "test": 12}},
+        },
+        "analyses": [
+            {"similarity": {"tasks": ["opinions/opinion", "lengths/sentence_length", "trees/upos"], **MEASURED}},
+            {"similarity": {"tasks": ["trees/upos"], "split": "dev", **MEASURED}},
+            {"similarity": {"tasks": ["trees/upos"], **MEASURED, "pooling": "first"}},
+        ],
+    }
+    return Study.from_dict(raw, folder / "run", cache=folder / "cache").run()
+
+
+def test_the_corpus_of_the_tuning_and_what_is_made_from_it_are_held_against_all_others(run):
+    found = run.comparisons
+    assert set(found["model"]) == {"happy"} and set(found["reference"]) == {"base"}
+    assert set(found["tuned_on"]) == {"opinions/opinion"} and set(found["analysis"]) == {"similarity"}
+    pairs = found.groupby(["corpus", "other_corpus"]).size()
+    assert pairs.to_dict() == {("opinions", "trees"): 6, ("lengths", "trees"): 6}
+    splits = run.results.drop_duplicates("params").set_index("params")["split"]
+    assert set(found["other_params"].map(splits)) == {"test", "dev"}
+    assert not {"base", "tuned"} & set(found)
+
+
+def test_differences_are_those_of_the_results_averaged_over_runs(run):
+    rows = run.results[(run.results["model"] == "happy") & (run.results["pooling"] == "last")]
+    rows = rows[(rows["metric"] == "rsa") & rows["layer"].notna() & (rows["split"] == "test")]
+    means = rows.groupby(["corpus", "layer"])["value"].mean().astype(float)
+    found = run.comparisons[run.comparisons["metric"] == "rsa"]
+    found = found[found["other_params"].isin(set(rows["params"])) & (found["corpus"] == "opinions")]
+    assert found["layer"].tolist() == [0, 1, 2] and (found["runs"] == 2).all()
+    for row in found.itertuples():
+        assert row.in_domain == pytest.approx(means["opinions", row.layer])
+        assert row.out_of_domain == pytest.approx(means["trees", row.layer])
+        assert row.difference == pytest.approx(row.in_domain - row.out_of_domain)
+        assert row.low <= row.difference <= row.high and row.q >= row.p
+        assert (row.words, row.other_words) == (60, 60) and (row.sentences, row.other_sentences) == (12, 12)
+
+
+def test_the_report_tells_them(run):
+    reading = Reading(run.results, run.comparisons, run.tables.cells, run.tables.lock)
+    told = [finding.text for finding in chapter_headlines(reading) if finding.text.startswith("Tuned on opinions,")]
+    assert len(told) == 2 and "on opinions" in told[0] and "on lengths" in told[1] and "trees (test)" in told[0]
