@@ -176,6 +176,11 @@ def rows_frame(outcome: Outcome) -> pd.DataFrame:
     )
 
 
+def params_hash(cell: Cell) -> str:
+    """Short name of an analysis' parameters; the table `cells` spells them out."""
+    return digest_json([cell.analysis, cell.version, cell.parameters], length=10)
+
+
 def read_rows(cell: Cell) -> pd.DataFrame:
     """The rows of a finished cell."""
     return pq.read_table(cell.folder / "rows.parquet").to_pandas().astype(ROW_COLUMNS)
