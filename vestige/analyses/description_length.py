@@ -2,31 +2,34 @@
 
 merchant2020 appendix B, after Voita & Titov 2020. Beside accuracy, the length of the code tells
 how hard a probe must work: a layer from which few examples teach the property is cheap. Online
-code by default; the variational code prices the probe itself.
+code by default; the variational code prices the probe itself. Labels of spans are sent by edge probes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from math import log2
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.corpus.control import control_labels
-from vestige.corpus.types import Sentence
+from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.progress import Bar, bar
 from vestige.representations.pool import SENTENCE_POOLINGS, Pooling
-from vestige.representations.store import Representations
 from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
-from vestige.solvers.description import FRACTIONS, Blocks, Compat, OnlineCode, Ordered, cut_blocks, online_code
+from vestige.solvers.description import FRACTIONS, Blocks, Compat, OnlineCode, cut_blocks, online_code
+from vestige.solvers.edge_coder import EdgeCoder, Labels
+from vestige.solvers.edge_model import Edges, Source, named_sources
+from vestige.solvers.edge_targets import EdgeSplits
+from vestige.solvers.edges import TOGETHER
 from vestige.solvers.mlp import MlpRecipe
-from vestige.solvers.problem import RESIDENT_BYTES, Features, log_probabilities, unit_scale
+from vestige.solvers.problem import RESIDENT_BYTES, log_probabilities
+from vestige.solvers.sending import LabelledRows, Sent
 from vestige.solvers.variational import VariationalRecipe, train_variational
+
+SPANS = ("span", "span_pair")
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,13 @@ class DescriptionLength(Analysis):
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
     needs = frozenset({"hidden_states"})
-    levels = ("token", "sentence", "sentence_pair")
+    levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 
     code: Literal["online", "variational"] = "online"
     probe: Literal["linear", "mlp"] = "linear"
-    """Of the online code; the variational one has a hidden layer."""
+    """Of the online code; the variational one has a hidden layer. Spans are always read by edge probes."""
+    inputs: tuple[str, ...] = ("layers", "mix")
+    """What edge probes read, in the words of `edge_probe`; else every layer is read by itself."""
     pooling: Pooling = "last"
     seeds: int = 1
     """Orders in which the labels are sent, each with a control task of its own."""
@@ -61,26 +66,77 @@ class DescriptionLength(Analysis):
     """The split on which the last probe, trained on all labels, is scored."""
 
     def run(self, inputs: Inputs) -> Outcome:
-        if (inputs.task.level == "token") == (self.pooling in SENTENCE_POOLINGS):
+        self._check(inputs.task)
+        return self._of_spans(inputs) if inputs.task.level in SPANS else self._of_rows(inputs)
+
+    def _check(self, task: Task) -> None:
+        words = task.level in ("token", *SPANS)
+        if words == (self.pooling in SENTENCE_POOLINGS):
             raise AnalysisError(
-                f"pooling {self.pooling!r} does not fit task {inputs.task.name!r} at level {inputs.task.level}",
-                fix=f"choose {'last or mean' if inputs.task.level == 'token' else 'cls or sentence_mean'}",
+                f"pooling {self.pooling!r} does not fit task {task.name!r} at level {task.level}",
+                fix=f"choose {'last or mean' if words else 'cls or sentence_mean'}",
             )
-        data = _Data.of(inputs, self.split)
+        if task.level in SPANS and self.code == "variational":
+            raise AnalysisError(
+                f"task {task.name!r} at level {task.level} has no variational code",
+                fix="send labels of spans by code: online",
+            )
+
+    def _of_rows(self, inputs: Inputs) -> Outcome:
+        """Words or sentences with a label each."""
+        splits = dict.fromkeys(("train", "dev", self.split))
+        data = LabelledRows.of(inputs.task, {split: inputs.split(split) for split in splits}, inputs.model)
+        control = self.control and not inputs.baseline and inputs.task.level == "token"
         outcome = Outcome()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", self.seeds * data.train.layers) as shown:
             for seed in range(self.seeds):
-                sent = _Sent.of(data, seed, self.control and not inputs.baseline, inputs.task.level == "token")
+                sent = Sent.of(data, seed, control)
                 blocks = cut_blocks(sent.sizes, len(data.classes), self.fractions)
-                if seed == 0:
-                    labels = blocks.ends[-1]
-                    outcome.add("uniform_codelength", labels * log2(len(data.classes)), n=labels)
-                    if self.code == "online":
-                        outcome.add("dropped_fractions", blocks.dropped, n=len(self.fractions))
-                self._seed(_Report(outcome, self.compat, seed, data), data, sent, blocks, shown)
+                report = _Report(outcome, self.compat, seed)
+                report.uniform(blocks, log2(len(data.classes)))
+                if self.code == "online":
+                    report.dropped(blocks, self.fractions)
+                self._seed(report, data, sent, blocks, shown)
         return outcome
 
-    def _seed(self, report: "_Report", data: "_Data", sent: "_Sent", blocks: Blocks, shown: Bar) -> None:
+    def _of_spans(self, inputs: Inputs) -> Outcome:
+        """Spans or pairs of them, with one label or a set of labels each."""
+        splits = dict.fromkeys(("train", "dev", self.split))
+        data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in splits})
+        sources = named_sources(self.inputs, data.widths)
+        edges = data.edges(sources.values(), inputs.model, rescale=True)
+        outcome = Outcome()
+        for remark in data.remarks():
+            outcome.add(**remark)
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
+            for seed in range(self.seeds):
+                self._edges(outcome, edges, sources, seed, shown)
+        return outcome
+
+    def _edges(
+        self, outcome: Outcome, edges: Mapping[str, Edges], sources: Mapping[str, Source], seed: int, shown: Bar
+    ) -> None:
+        sentences, labels = edges["train"].sentences, Labels.of(edges["train"])
+        sent = edges["train"].in_order(np.random.default_rng([seed, sentences]).permutation(sentences))
+        blocks = labels.blocks(sent, self.fractions)
+        report = _Report(outcome, self.compat, seed, labels.of_target)
+        report.uniform(blocks, labels.uniform)
+        report.dropped(blocks, self.fractions)
+        different = list(dict.fromkeys(sources.values()))
+        for group in (different[at : at + TOGETHER] for at in range(0, len(different), TOGETHER)):
+            mix = self.compat == "none"
+            coder = EdgeCoder(sent, edges["dev"], labels, group, seed, self.inner_holdout, mix, tick=shown.advance)
+            code = online_code(coder, blocks, labels.uniform, probes=len(group))
+            coder.train_on(blocks.ends[-1])
+            right = coder.right(edges[self.split])
+            for name, source in sources.items():
+                if source in group:
+                    at = group.index(source)
+                    place = {"layer": source.layers[0]} if name.startswith("layer ") else {"subset": name}
+                    report.online("", place, code, at)
+                    report.accuracy("", place, right[at])
+
+    def _seed(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, shown: Bar) -> None:
         for group in data.width_groups():
             if self.code == "variational":
                 self._variational(report, data, sent, group)
@@ -91,7 +147,7 @@ class DescriptionLength(Analysis):
                     self._linear(report, data, sent, blocks, layer)
                     shown.advance()
 
-    def _linear(self, report: "_Report", data: "_Data", sent: "_Sent", blocks: Blocks, layer: int) -> None:
+    def _linear(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, layer: int) -> None:
         coder = LinearCoder(
             sent.labelled(data, layer, RESIDENT_BYTES),
             Labelled(data.features("dev", layer), sent.labels["dev"]),
@@ -103,10 +159,10 @@ class DescriptionLength(Analysis):
         fit = coder.trained(blocks.ends[-1])
         predicted = log_probabilities(fit, data.features(self.split, layer)).argmax(-1)
         for at, name in enumerate(sent.names):
-            report.online(name, layer, code, at)
-            report.accuracy(name, layer, predicted[at], sent.labels[self.split][at])
+            report.online(name, {"layer": layer}, code, at)
+            report.accuracy(name, {"layer": layer}, predicted[at] == sent.labels[self.split][at])
 
-    def _mlp(self, report: "_Report", data: "_Data", sent: "_Sent", blocks: Blocks, group: range) -> None:
+    def _mlp(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, group: range) -> None:
         budget = RESIDENT_BYTES // len(group)
         coder = MlpCoder(
             [sent.labelled(data, layer, budget) for layer in group],
@@ -121,10 +177,10 @@ class DescriptionLength(Analysis):
         predicted = coder.log_probabilities([data.features(self.split, layer) for layer in group]).argmax(-1)
         for place, layer in enumerate(group):
             for at, name in enumerate(sent.names):
-                report.online(name, layer, code, place * len(sent.names) + at)
-                report.accuracy(name, layer, predicted[place, at], sent.labels[self.split][at])
+                report.online(name, {"layer": layer}, code, place * len(sent.names) + at)
+                report.accuracy(name, {"layer": layer}, predicted[place, at] == sent.labels[self.split][at])
 
-    def _variational(self, report: "_Report", data: "_Data", sent: "_Sent", group: range) -> None:
+    def _variational(self, report: "_Report", data: LabelledRows, sent: Sent, group: range) -> None:
         recipe = VariationalRecipe(hidden=(self.hidden,), epochs=self.epochs)
         budget = RESIDENT_BYTES // len(group)
         layers = [sent.labelled(data, layer, budget).features for layer in group]
@@ -133,108 +189,9 @@ class DescriptionLength(Analysis):
             fit = train_variational(layers, sent.labels["train"][at], len(data.classes), recipe, report.seed)
             predicted = fit.log_probabilities(held).argmax(-1)
             for place, layer in enumerate(group):
-                report.variational(
-                    name, layer, float(fit.kl[place]), float(fit.data[place]), len(sent.labels["train"][at])
-                )
-                report.accuracy(name, layer, predicted[place], sent.labels[self.split][at])
-
-
-@dataclass(frozen=True)
-class _Data:
-    """Rows and labels of every split."""
-
-    representations: dict[str, Representations]
-    sentences: dict[str, Sequence[Sentence]]
-    labels: dict[str, np.ndarray]
-    """(rows,) class numbers; -1 for labels that train lacks."""
-    classes: list[str]
-    scales: list[float]
-
-    @classmethod
-    def of(cls, inputs: Inputs, scored: str) -> "_Data":
-        task = inputs.task
-        found = {split: inputs.split(split) for split in dict.fromkeys(("train", "dev", scored))}
-        names = {split: _names(task.labels(split), r.index) for split, r in found.items()}
-        classes = sorted(set(names["train"]))
-        if len(classes) < 2:
-            raise AnalysisError(
-                f"task {task.name!r} of corpus {task.corpus.name!r} has {len(classes)} label in train",
-                fix="a code needs at least two labels: choose another task or more sentences",
-            )
-        number = {label: at for at, label in enumerate(classes)}
-        labels = {split: np.array([number.get(x, -1) for x in row]) for split, row in names.items()}
-        scales = [
-            unit_scale(Features(found["train"].layer(at)), f"{inputs.model}, layer {at}")
-            for at in range(found["train"].layers)
-        ]
-        return cls(found, {split: task.corpus[split] for split in found}, labels, classes, scales)
-
-    @property
-    def train(self) -> Representations:
-        return self.representations["train"]
-
-    def features(self, split: str, layer: int) -> Features:
-        return Features(self.representations[split].layer(layer), self.scales[layer])
-
-    def width_groups(self) -> list[range]:
-        """Runs of neighbouring layers of equal width."""
-        widths = self.train.widths
-        cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
-        return [range(first, last) for first, last in pairwise(cuts)]
-
-
-def _names(annotations: Sequence[Any], index: np.ndarray) -> list[str]:
-    """The label of every row, of a word or (word number -1) of a sentence."""
-    names = [annotations[s] if w < 0 else annotations[s][w] for s, w in index]
-    if any(isinstance(name, float) for name in names):
-        raise AnalysisError("labels are numbers on a scale", fix="a code length is of classes: choose such a task")
-    return [str(name) for name in names]
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """Train rows in the order in which they are sent, and the labellings that are: the task, and its control."""
-
-    order: np.ndarray
-    sizes: np.ndarray
-    """Labels of every sentence, in the order in which they are sent."""
-    labels: dict[str, Tensor]
-    """By split (labellings, rows); train's in the order in which they are sent."""
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, data: _Data, seed: int, control: bool, words: bool) -> "_Sent":
-        numbers = data.train.index[:, 0]
-        sizes = np.bincount(numbers)
-        shuffled = np.random.default_rng([seed, len(sizes)]).permutation(np.flatnonzero(sizes))
-        starts = np.cumsum(sizes) - sizes
-        order = np.concatenate([np.arange(starts[s], starts[s] + sizes[s]) for s in shuffled])
-        labels = {split: [mine] for split, mine in data.labels.items()}
-        names: tuple[str, ...] = ("",)
-        if control and words:
-            names = ("", "control_")
-            for split, mine in _control(data, seed).items():
-                labels[split].append(mine)
-        stacked = {split: torch.from_numpy(np.stack(mine)) for split, mine in labels.items()}
-        stacked["train"] = stacked["train"][:, torch.from_numpy(order)]
-        return cls(order, sizes[shuffled], stacked, names)
-
-    def labelled(self, data: _Data, layer: int, budget: int) -> Labelled:
-        """Train rows of a layer, in memory if they fit the budget."""
-        rows = cast(np.ndarray, Ordered(data.train.layer(layer), self.order))
-        return Labelled(Features(rows, data.scales[layer]).resident(budget), self.labels["train"])
-
-
-def _control(data: _Data, seed: int) -> dict[str, np.ndarray]:
-    """A random class per word type, drawn from the task's own shares."""
-    words = {
-        split: [data.sentences[split][s].words[w] for s, w in r.index] for split, r in data.representations.items()
-    }
-    counts = np.bincount(data.labels["train"], minlength=len(data.classes))
-    shares = dict(zip(data.classes, counts.tolist(), strict=True))
-    drawn = control_labels(sorted({word for mine in words.values() for word in mine}), shares, seed)
-    number = {label: at for at, label in enumerate(data.classes)}
-    return {split: np.array([number[drawn[word]] for word in mine]) for split, mine in words.items()}
+                kl, nats, labels = float(fit.kl[place]), float(fit.data[place]), len(sent.order)
+                report.variational(name, {"layer": layer}, kl, nats, labels, log2(len(data.classes)))
+                report.accuracy(name, {"layer": layer}, predicted[place] == sent.labels[self.split][at])
 
 
 @dataclass(frozen=True)
@@ -244,31 +201,42 @@ class _Report:
     outcome: Outcome
     compat: Compat
     seed: int
-    data: _Data
+    each: int = 1
+    """Labels that are sent of every row."""
 
-    def online(self, name: str, layer: int, code: OnlineCode, probe: int) -> None:
+    def uniform(self, blocks: Blocks, bits: float) -> None:
+        """bits: of a row by the uniform code, which is the same in every order."""
+        if self.seed == 0:
+            rows = blocks.ends[-1]
+            self.outcome.add("uniform_codelength", rows * bits, n=rows * self.each)
+
+    def dropped(self, blocks: Blocks, fractions: tuple[float, ...]) -> None:
+        if self.seed == 0:
+            self.outcome.add("dropped_fractions", blocks.dropped, n=len(fractions))
+
+    def online(self, name: str, place: dict[str, Any], code: OnlineCode, probe: int) -> None:
         bits = code.block_bits(self.compat)[probe]
-        ends = code.blocks.ends
-        self._length(name, layer, bits.sum(), code.uniform_bits, ends[-1])
+        ends = [end * self.each for end in code.blocks.ends]
+        self._length(name, place, bits.sum(), code.uniform_bits, ends[-1])
         for end, size, mine in zip(ends, np.diff([0, *ends]).tolist(), bits, strict=True):
-            where: dict[str, Any] = {"layer": layer, "probe_seed": self.seed, "axis": "labels sent", "x": end}
+            where: dict[str, Any] = {**place, "probe_seed": self.seed, "axis": "labels sent", "x": end}
             self.outcome.add(f"{name}block_bits", mine, n=size, **where)
         if untrained := int(code.untrained[probe].sum()):
-            self.outcome.add(f"{name}untrained_blocks", untrained, layer=layer, probe_seed=self.seed, n=len(ends))
+            self.outcome.add(f"{name}untrained_blocks", untrained, **place, probe_seed=self.seed, n=len(ends))
 
-    def variational(self, name: str, layer: int, kl: float, data: float, labels: int) -> None:
-        """kl and data in nats."""
+    def variational(self, name: str, place: dict[str, Any], kl: float, data: float, labels: int, bits: float) -> None:
+        """kl and data in nats; bits: of a label by the uniform code."""
         factor = 1.0 if self.compat == "voita2020" else 1 / np.log(2)
-        self._length(name, layer, (kl + data) * factor, labels * log2(len(self.data.classes)), labels)
+        self._length(name, place, (kl + data) * factor, labels * bits, labels)
         for metric, value in (("probe_bits", kl), ("data_bits", data)):
-            self.outcome.add(f"{name}{metric}", value * factor, layer=layer, probe_seed=self.seed, n=labels)
+            self.outcome.add(f"{name}{metric}", value * factor, **place, probe_seed=self.seed, n=labels)
 
-    def _length(self, name: str, layer: int, bits: float, uniform: float, labels: int) -> None:
-        where: dict[str, Any] = {"layer": layer, "probe_seed": self.seed, "n": labels}
+    def _length(self, name: str, place: dict[str, Any], bits: float, uniform: float, labels: int) -> None:
+        where: dict[str, Any] = {**place, "probe_seed": self.seed, "n": labels}
         self.outcome.add(f"{name}codelength", bits, **where)
         self.outcome.add(f"{name}compression", uniform / bits, **where)
         self.outcome.add(f"{name}bits_per_label", bits / labels, **where)
 
-    def accuracy(self, name: str, layer: int, predicted: Tensor, gold: Tensor) -> None:
-        value = float((predicted == gold).double().mean())
-        self.outcome.add(f"{name}accuracy", value, layer=layer, probe_seed=self.seed, n=len(gold))
+    def accuracy(self, name: str, place: dict[str, Any], right: Tensor) -> None:
+        value = float(right.double().mean())
+        self.outcome.add(f"{name}accuracy", value, **place, probe_seed=self.seed, n=len(right))

@@ -4,7 +4,6 @@ merchant2020 section 4, after Tenney et al. 2019. One probe for parts of speech,
 dependencies, semantic roles, coreference and relations: they differ only in their spans and labels.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
@@ -12,8 +11,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.corpus.types import Span, SpanPair
-from vestige.errors import AnalysisError
 from vestige.measures.edge_scores import (
     EdgeCounts,
     Scorer,
@@ -23,15 +20,11 @@ from vestige.measures.edge_scores import (
     tenney_labels,
 )
 from vestige.progress import bar
-from vestige.representations.store import Representations
 from vestige.solvers.edge_model import EdgeRecipe, Edges, Source, named_sources
-from vestige.solvers.edges import EdgeFit, predictions, train_edges
-from vestige.solvers.problem import RESIDENT_BYTES, Features, unit_scale
+from vestige.solvers.edge_targets import EdgeSplits, EdgeTargets
+from vestige.solvers.edges import TOGETHER, EdgeFit, predictions, train_edges
 
 SCORERS: tuple[Scorer, ...] = ("micro", "tenney")
-
-TOGETHER = 32
-"""Probes that are trained in one pass: more would want more memory and be no faster."""
 
 
 @dataclass(frozen=True)
@@ -82,22 +75,17 @@ class EdgeProbe(Analysis):
     """The split that is scored."""
 
     def run(self, inputs: Inputs) -> Outcome:
-        train = _Targets.of(inputs, "train")
-        classes = _classes(inputs, train)
-        targets = {
-            split: train if split == "train" else _Targets.of(inputs, split)
-            for split in dict.fromkeys(("train", "dev", self.split))
-        }
+        splits = dict.fromkeys(("train", "dev", self.split))
+        data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in splits})
         outcome = Outcome()
-        for split, mine in targets.items():
-            mine.report(outcome, split, classes)
-        sources = named_sources(self.inputs, train.representations.widths)
-        scored = targets[self.split]
-        scores = _Scores(outcome, scored, [*classes, *scored.unseen(classes)])
-        read = {layer for source in sources.values() for layer in source.layers}
-        scales = {layer: self._scale(inputs, train.representations, layer) for layer in sorted(read)}
-        edges = {split: mine.for_probes(classes, scales) for split, mine in targets.items()}
-        recipe = EdgeRecipe(**{field.name: getattr(self, field.name) for field in fields(EdgeRecipe)})
+        for remark in data.remarks():
+            outcome.add(**remark)
+        sources = named_sources(self.inputs, data.widths)
+        scored = data.targets[self.split]
+        scores = _Scores(outcome, scored, [*data.classes, *scored.unseen(data.classes)])
+        edges = data.edges(sources.values(), inputs.model, self.rescale)
+        asked = {field.name for field in fields(EdgeRecipe)} & {field.name for field in fields(self)}
+        recipe = EdgeRecipe(**{name: getattr(self, name) for name in asked})
         different, size = list(dict.fromkeys(sources.values())), max(1, TOGETHER // self.seeds)
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
             for start in range(0, len(different), size):
@@ -106,121 +94,6 @@ class EdgeProbe(Analysis):
                 scores.take(edges[self.split], fits)
         scores.finish(sources)
         return outcome
-
-    def _scale(self, inputs: Inputs, train: Representations, layer: int) -> float:
-        return unit_scale(Features(train.layer(layer)), f"{inputs.model}, layer {layer}") if self.rescale else 1.0
-
-
-def _classes(inputs: Inputs, train: "_Targets") -> list[str]:
-    """The labels of train, in order."""
-    given = {frozenset(labels) for labels in train.labels}
-    if len(given) < 2:
-        alike = ", ".join(sorted(next(iter(given)))) or "no label"
-        raise AnalysisError(
-            f"task {inputs.task.name!r} of corpus {inputs.task.corpus.name!r}: all {len(train.labels)} targets of "
-            f"train have the same labels ({alike})",
-            fix="a probe needs targets that differ: choose another task or more sentences",
-        )
-    return sorted(frozenset.union(*given))
-
-
-@dataclass(frozen=True)
-class _Targets:
-    """The targets of a split whose spans have vectors."""
-
-    representations: Representations
-    ids: list[str]
-    """Of the sentences that have targets."""
-    firsts: np.ndarray
-    """(sentences + 1,): number of every sentence's first target."""
-    numbers: np.ndarray
-    """(targets,): the target's number in its sentence."""
-    spans: np.ndarray
-    """(targets, 1 or 2, 2): rows."""
-    labels: list[tuple[str, ...]]
-    given: int
-    left_out: Counter[str]
-    shortened: int
-    """Targets of which some words, not all, lack a vector."""
-
-    @classmethod
-    def of(cls, inputs: Inputs, split: str) -> "_Targets":
-        representations, sentences = inputs.split(split), inputs.task.corpus[split]
-        index = representations.index
-        rows = np.searchsorted(index[:, 0], np.arange(len(sentences) + 1))
-        ids, firsts, numbers, spans, labels = [], [0], [], [], []
-        left_out, shortened, given = Counter[str](), 0, 0
-        for sentence, start, end in zip(sentences, rows[:-1], rows[1:], strict=True):
-            targets = sentence.annotations[inputs.task.name]
-            if not targets:
-                continue
-            given += len(targets)
-            wanted = np.array([_ends(target) for target in targets])
-            words = index[start:end, 1]
-            found = np.searchsorted(words, wanted)
-            there = _words_before(words)
-            present = there[found[..., 1]] - there[found[..., 0]]
-            for role, absent in enumerate((present == 0).T, start=1):
-                left_out[f"no word of span {role} has a vector"] += int(absent.sum())
-            kept = np.flatnonzero((present > 0).all(1))
-            shortened += int((present < wanted[..., 1] - wanted[..., 0])[kept].any(1).sum())
-            if len(kept):
-                ids.append(sentence.id)
-                firsts.append(firsts[-1] + len(kept))
-                numbers.append(kept)
-                spans.append(start + found[kept])
-                labels += [tuple(targets[at].labels) for at in kept]
-        if not ids:
-            raise AnalysisError(
-                f"corpus {inputs.task.corpus.name!r}, split {split!r}: none of {given} targets of "
-                f"{inputs.task.name!r} in {len(sentences)} sentences can be probed",
-                fix="give the split labelled spans, within the words that the model reads",
-            )
-        return cls(
-            representations,
-            ids,
-            np.array(firsts),
-            np.concatenate(numbers),
-            np.concatenate(spans),
-            labels,
-            given,
-            +left_out,
-            shortened,
-        )
-
-    def unseen(self, classes: Sequence[str]) -> list[str]:
-        """Labels that train lacks."""
-        return sorted({label for labels in self.labels for label in labels} - set(classes))
-
-    def report(self, outcome: Outcome, split: str, classes: Sequence[str]) -> None:
-        """Rows on what cannot be probed, or not as it should."""
-        for reason, count in self.left_out.items():
-            outcome.add("left_out_targets", count, subset=f"{split}: {reason}", n=self.given)
-        if self.shortened:
-            outcome.add("shortened_targets", self.shortened, subset=split, n=self.given)
-        counts = Counter(label for labels in self.labels for label in labels)
-        if unseen := sum(counts[label] for label in self.unseen(classes)):
-            outcome.add("unseen_labels", unseen, subset=split, n=counts.total())
-
-    def for_probes(self, classes: Sequence[str], scales: Mapping[int, float]) -> Edges:
-        """With labels as 0 and 1: those of train, then those it lacks. Layers without a scale are not read."""
-        number = {label: at for at, label in enumerate([*classes, *self.unseen(classes)])}
-        gold = np.zeros((len(self.labels), len(number)), dtype=np.uint8)
-        for row, mine in zip(gold, self.labels, strict=True):
-            row[[number[label] for label in mine]] = 1
-        layers = [Features(self.representations.layer(layer)) for layer in range(self.representations.layers)]
-        for layer, scale in scales.items():
-            layers[layer] = layers[layer].scaled(scale).resident(RESIDENT_BYTES // len(scales))
-        return Edges(layers, self.spans, gold, self.firsts)
-
-
-def _ends(target: Span | SpanPair) -> list[tuple[int, int]]:
-    return [(target.start, target.end)] if isinstance(target, Span) else [target.first, target.second]
-
-
-def _words_before(words: np.ndarray) -> np.ndarray:
-    """(rows + 1,): how many different words stand before each row of a sentence; a word may have several."""
-    return np.concatenate([[0], np.cumsum(np.diff(words, prepend=-1) > 0)])
 
 
 def _place(name: str, source: Source) -> dict[str, Any]:
@@ -235,7 +108,7 @@ def _place(name: str, source: Source) -> dict[str, Any]:
 class _Scores:
     """Turns predictions into rows, items and the table `sentences`."""
 
-    def __init__(self, outcome: Outcome, targets: _Targets, labels: list[str]) -> None:
+    def __init__(self, outcome: Outcome, targets: EdgeTargets, labels: list[str]) -> None:
         self.outcome, self.targets, self.labels = outcome, targets, labels
         self.sentence = np.repeat(np.arange(len(targets.ids)), np.diff(targets.firsts))
         self.found: dict[Source, list[tuple[EdgeFit, EdgeCounts]]] = {}

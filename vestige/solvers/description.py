@@ -128,16 +128,24 @@ def class_nats(log_p: Tensor, gold: Tensor, known: int | None = None) -> Tensor:
     ln((known + 1) classes), and the code remains one that can be decoded.
     """
     mine = log_p.gather(-1, gold.unsqueeze(-1)).squeeze(-1).double()
-    if known is None:
-        return -mine
-    guess = -log((known + 1) * log_p.shape[-1])
-    return -torch.logaddexp(mine + log(known / (known + 1)), torch.full_like(mine, guess))
+    return _price(mine, log_p.shape[-1], known)
 
 
-def bernoulli_nats(logits: Tensor, gold: Tensor) -> Tensor:
-    """(..., rows): price of every row's set of labels, each a yes or no; both (..., rows, labels)."""
+def bernoulli_nats(logits: Tensor, gold: Tensor, known: int | None = None) -> Tensor:
+    """(..., rows): price of every row's set of labels, each a yes or no; both (..., rows, labels).
+
+    `known` as for `class_nats`, each label being of two classes.
+    """
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits.double(), gold.double(), reduction="none")
-    return loss.sum(-1)
+    return _price(-loss, 2, known).sum(-1)
+
+
+def _price(log_p: Tensor, classes: int, known: int | None) -> Tensor:
+    """Of labels that have these probabilities, mixed with a uniform guess if `known` is given."""
+    if known is None:
+        return -log_p
+    guess = -log((known + 1) * classes)
+    return -torch.logaddexp(log_p + log(known / (known + 1)), torch.full_like(log_p, guess))
 
 
 class Ordered:

@@ -11,7 +11,7 @@ added up by segment.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -56,6 +56,10 @@ class EdgeRecipe:
     """A probe stops when its rate falls below."""
     dev_sentences: int = 5000
     """Sentences of dev that are looked at, the first ones."""
+    softmax: bool = False
+    """Every target has one of the labels, and probabilities add up to 1; else a label is a yes or no of its own."""
+    best: Literal["f1", "loss"] = "f1"
+    """What tells the best look at dev."""
 
     def looks(self, sentences: int) -> tuple[int, int]:
         """Steps between looks at dev and their greatest number, for a train split of so many sentences."""
@@ -115,10 +119,17 @@ class Edges:
 
     def start(self, sentences: int) -> "Edges":
         """The targets of the first so many sentences."""
-        if self.sentences <= sentences:
-            return self
-        end = self.firsts[sentences]
-        return Edges(self.layers, self.spans[:end], self.labels[:end], self.firsts[: sentences + 1])
+        return self if self.sentences <= sentences else self.part(0, self.firsts[sentences])
+
+    def part(self, start: int, end: int) -> "Edges":
+        """Some neighbouring targets; the first and the last sentence may lose some."""
+        inside = self.firsts[(self.firsts > start) & (self.firsts < end)] - start
+        return Edges(self.layers, self.spans[start:end], self.labels[start:end], np.array([0, *inside, end - start]))
+
+    def in_order(self, sentences: np.ndarray) -> "Edges":
+        """The targets of some sentences, in the order in which these are named."""
+        which, sizes = _flatten(np.stack([self.firsts[sentences], self.firsts[sentences + 1]], axis=1))
+        return Edges(self.layers, self.spans[which], self.labels[which], np.concatenate([[0], np.cumsum(sizes)]))
 
 
 class Members(NamedTuple):
@@ -177,6 +188,7 @@ class EdgeProbe(nn.Module):
     ) -> None:
         super().__init__()
         self.source, self.seed, self.classes, self.normed = source, seed, classes, recipe.normed_mix
+        self.softmax = recipe.softmax
         width = widths[source.layers[0]] if source.mixed else sum(widths[layer] for layer in source.layers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -216,6 +228,14 @@ class EdgeProbe(nn.Module):
             pooled.append(pool_spans(projected, attend(projected).squeeze(1), members))
         hidden = self.norm(torch.tanh(self.hidden(torch.cat(pooled, dim=1))))
         return self.output(hidden if kept is None else hidden * kept)
+
+    def loss(self, logits: Tensor, labels: Tensor, reduction: Literal["mean", "sum"] = "mean") -> Tensor:
+        """In nats, of a target (softmax) or of a label; labels (targets, labels), those past the classes unread."""
+        gold = labels[:, : self.classes]
+        if not self.softmax:
+            return functional.binary_cross_entropy_with_logits(logits, gold, reduction=reduction)
+        total = -(logits.log_softmax(-1) * gold).sum()
+        return total / len(gold) if reduction == "mean" else total
 
 
 def pool_spans(projected: Tensor, scores: Tensor, members: Members) -> Tensor:

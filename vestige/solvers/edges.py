@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from vestige.measures.edge_scores import f1
 from vestige.solvers.edge_model import Batch, EdgeProbe, EdgeRecipe, Edges, Source, read_batch
 
+TOGETHER = 32
+"""Probes that are best trained in one pass: more would want more memory and be no faster."""
 EVALUATED_TARGETS = 2048
 """Targets that are read at once where no gradient is wanted."""
 
@@ -99,7 +100,7 @@ class _Learner:
         self.stale = self.steps = 0
 
     def step(self, batch: Batch, kept: Tensor) -> None:
-        loss = functional.binary_cross_entropy_with_logits(self.probe(batch, kept), batch.labels)
+        loss = self.probe.loss(self.probe(batch, kept), batch.labels)
         self.adam.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.probe.parameters(), self.recipe.clip)
@@ -108,7 +109,7 @@ class _Learner:
     def look(self, score: "DevScore", steps: int) -> None:
         """Take the score on dev. As long as the probe dares no label, its loss counts: F1 would stand still."""
         self.steps = steps
-        value = score.f1 if score.f1 > 0 else -score.loss
+        value = score.f1 if score.f1 > 0 and self.recipe.best == "f1" else -score.loss
         if value > self.best + self.recipe.gain:
             self.best, self.best_f1, self.stale = value, score.f1, 0
             self.kept = _copy(self.probe)
@@ -133,7 +134,7 @@ def _copy(probe: EdgeProbe) -> dict[str, Tensor]:
 
 
 class DevScore(NamedTuple):
-    """Of one probe: micro-averaged F1, and the mean loss of a label."""
+    """Of one probe: micro-averaged F1 of logits above 0, and the mean loss of a label, or of a softmax."""
 
     f1: float
     loss: float
@@ -145,13 +146,13 @@ def dev_scores(edges: Edges, probes: Sequence[EdgeProbe]) -> list[DevScore]:
     hits, given, loss = np.zeros(len(probes)), np.zeros(len(probes)), np.zeros(len(probes))
     for targets, logits in predictions(edges, probes):
         gold = torch.from_numpy(edges.labels[targets].astype(np.float32))[:, :classes]
-        for at, mine in enumerate(logits):
+        for at, (probe, mine) in enumerate(zip(probes, logits, strict=True)):
             yes = mine > 0
             hits[at] += float((yes * gold).sum())
             given[at] += float(yes.sum())
-            loss[at] += float(functional.binary_cross_entropy_with_logits(mine, gold, reduction="sum"))
+            loss[at] += float(probe.loss(mine, gold, "sum"))
     scores = f1(hits, given, edges.labels.sum())
-    mean = loss / (len(edges.labels) * classes)
+    mean = loss / (len(edges.labels) * (1 if probes[0].softmax else classes))
     return [DevScore(*pair) for pair in zip(scores.tolist(), mean.tolist(), strict=True)]
 
 

@@ -1,0 +1,107 @@
+"""What must hold of codes of labelled spans."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from vestige.solvers.description import online_code, uniform_code, uniform_multilabel_code
+from vestige.solvers.edge_coder import RECIPE, EdgeCoder, Labels
+from vestige.solvers.edge_model import Edges, Source
+from vestige.solvers.problem import Features
+
+FRACTIONS = (0.05, 0.2, 1.0)
+BOTH = (Source((0,)), Source((1,)))
+QUICK = replace(RECIPE, projected=16, hidden=16, rate=5e-3, dev_sentences=40)
+SENTENCES, TARGETS, WORDS = 200, 4, 12
+"""Targets of a sentence, each of up to three words of its own."""
+
+
+def made(label_of, roles=1, seed=0):
+    """Layer 0: noise. Layer 1: noise, but a span's first word shows its sign in two of eight units.
+
+    `label_of(signs (targets, roles), rng)` gives labels (targets, labels).
+    """
+    rng = np.random.default_rng([seed, roles])
+    count = SENTENCES * TARGETS
+    layers = [rng.normal(size=(SENTENCES * WORDS * roles, 8)).astype(np.float32) for _ in range(2)]
+    starts = np.arange(count * roles).reshape(count, roles) * 3
+    signs = rng.choice([-1, 1], size=(count, roles))
+    layers[1][starts, 0], layers[1][starts, 1] = 3.0, 3 * signs
+    spans = np.stack([starts, starts + rng.integers(1, 4, size=starts.shape)], axis=-1)
+    labels = np.asarray(label_of(signs, rng), dtype=np.uint8)
+    return Edges([Features(layer) for layer in layers], spans, labels, np.arange(0, count + 1, TARGETS))
+
+
+def code(data, sources=BOTH, fractions=FRACTIONS, **settings):
+    """Of layers; the last fifth of the sentences is dev."""
+    cut = data.firsts[SENTENCES * 4 // 5]
+    sent, dev, labels = data.part(0, cut), data.part(cut, len(data.labels)), Labels.of(data)
+    coder = EdgeCoder(sent, dev, labels, sources, recipe=QUICK, **settings)
+    return online_code(coder, labels.blocks(sent, fractions), labels.uniform, probes=len(sources))
+
+
+def classes(count):
+    return lambda signs, rng: np.eye(count)[rng.integers(0, count, size=len(signs))]
+
+
+def sign(signs, rng):
+    """Two classes: the sign of the only span, or whether those of two are the same."""
+    return np.eye(2)[(signs.prod(1) > 0).astype(int)]
+
+
+def test_labels_that_have_nothing_to_do_with_the_spans_cost_the_uniform_code():
+    found = code(made(classes(4)))
+    assert found.uniform_bits == uniform_code(640, 4)
+    assert (found.bits() > 0.98 * 1280).all() and (found.bits() < 1.06 * 1280).all()
+
+
+@pytest.mark.parametrize("settings", [{"inner_holdout": True}, {"mix": False}], ids=["inner", "unmixed"])
+def test_a_planted_property_is_cheap_where_it_is_and_only_there(settings):
+    noise, layer, mix = code(made(sign), (*BOTH, Source((0, 1), mixed=True)), **settings).compression()
+    assert layer > 5 and mix > 2 and noise < 1.03
+
+
+def test_a_planted_relation_is_learnt_from_both_spans():
+    noise, layer = code(made(sign, roles=2)).compression()
+    assert layer > 3 and noise < 1.03
+
+
+def test_fair_coins_cost_a_bit_each_and_planted_ones_less():
+    found = code(made(lambda signs, rng: rng.integers(0, 2, size=(len(signs), 5))))
+    assert found.uniform_bits == uniform_multilabel_code(640, 5)
+    assert (found.bits() > 0.98 * 3200).all() and (found.bits() < 1.05 * 3200).all()
+    planted = made(lambda signs, rng: np.concatenate([signs > 0, signs < 0, rng.integers(0, 2, (len(signs), 1))], 1))
+    noise, layer = code(planted).bits()
+    assert noise > 0.98 * 1920 and 0.98 * 640 < layer < 1.5 * 640, "one of three is a coin"
+
+
+def test_blocks_add_up_to_the_code_and_end_with_sentences():
+    data = made(classes(3))
+    found = code(data)
+    np.testing.assert_allclose(found.block_bits().sum(1), found.bits())
+    assert found.blocks.ends == (32, 128, 640)
+    assert found.block_bits()[:, 0].tolist() == [32 * np.log2(3)] * 2
+    assert code(data, fractions=(1.0,)).bits().tolist() == [640 * np.log2(3)] * 2
+
+
+@pytest.mark.parametrize("known", [None, 40])
+def test_prices_are_those_of_a_code_that_can_be_decoded(known):
+    """Over all that could be sent of a target, 2 ** -bits add up to 1."""
+    single, sets = made(classes(3)), made(lambda signs, rng: rng.integers(0, 2, size=(len(signs), 3)))
+    for data, possible in ((single, np.eye(3)), (sets, list(product((0, 1), repeat=3)))):
+        coder = EdgeCoder(data, data, Labels.of(data), BOTH, recipe=QUICK)
+        coder.train_on(40)
+        target = data.part(100, 101)
+        prices = [
+            coder.nats(Edges(data.layers, target.spans, np.array([labels], np.uint8), target.firsts), known)
+            for labels in possible
+        ]
+        np.testing.assert_allclose(np.exp(-np.array(prices)).sum(0), 1, rtol=1e-6)
+
+
+def test_a_layer_costs_the_same_whatever_is_read_beside_it():
+    data = made(sign)
+    together, alone = (code(data, sources, fractions=(0.1, 1.0)).bits() for sources in (BOTH, BOTH[1:]))
+    np.testing.assert_allclose(alone, together[1:], rtol=1e-6)

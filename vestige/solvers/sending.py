@@ -1,0 +1,114 @@
+"""Rows with a label each, of words or of sentences, in the order in which a code sends them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.corpus.control import control_labels
+from vestige.corpus.types import Sentence, Task
+from vestige.errors import AnalysisError
+from vestige.representations.store import Representations
+from vestige.solvers.coders import Labelled
+from vestige.solvers.description import Ordered
+from vestige.solvers.problem import Features, unit_scale
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows and labels of every split."""
+
+    representations: Mapping[str, Representations]
+    sentences: dict[str, Sequence[Sentence]]
+    labels: dict[str, np.ndarray]
+    """(rows,) class numbers; -1 for labels that train lacks."""
+    classes: list[str]
+    scales: list[float]
+
+    @classmethod
+    def of(cls, task: Task, found: Mapping[str, Representations], model: str) -> "LabelledRows":
+        names = {split: _names(task.labels(split), r.index) for split, r in found.items()}
+        classes = sorted(set(names["train"]))
+        if len(classes) < 2:
+            raise AnalysisError(
+                f"task {task.name!r} of corpus {task.corpus.name!r} has {len(classes)} label in train",
+                fix="a code needs at least two labels: choose another task or more sentences",
+            )
+        number = {label: at for at, label in enumerate(classes)}
+        labels = {split: np.array([number.get(x, -1) for x in row]) for split, row in names.items()}
+        scales = [
+            unit_scale(Features(found["train"].layer(at)), f"{model}, layer {at}")
+            for at in range(found["train"].layers)
+        ]
+        return cls(found, {split: task.corpus[split] for split in found}, labels, classes, scales)
+
+    @property
+    def train(self) -> Representations:
+        return self.representations["train"]
+
+    def features(self, split: str, layer: int) -> Features:
+        return Features(self.representations[split].layer(layer), self.scales[layer])
+
+    def width_groups(self) -> list[range]:
+        """Runs of neighbouring layers of equal width."""
+        widths = self.train.widths
+        cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
+        return [range(first, last) for first, last in pairwise(cuts)]
+
+
+def _names(annotations: Sequence[Any], index: np.ndarray) -> list[str]:
+    """The label of every row, of a word or (word number -1) of a sentence."""
+    names = [annotations[s] if w < 0 else annotations[s][w] for s, w in index]
+    if any(isinstance(name, float) for name in names):
+        raise AnalysisError("labels are numbers on a scale", fix="a code length is of classes: choose such a task")
+    return [str(name) for name in names]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Train rows in the order in which they are sent, and the labellings that are: the task, and its control."""
+
+    order: np.ndarray
+    sizes: np.ndarray
+    """Labels of every sentence, in the order in which they are sent."""
+    labels: dict[str, Tensor]
+    """By split (labellings, rows); train's in the order in which they are sent."""
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, data: LabelledRows, seed: int, control: bool) -> "Sent":
+        numbers = data.train.index[:, 0]
+        sizes = np.bincount(numbers)
+        shuffled = np.random.default_rng([seed, len(sizes)]).permutation(np.flatnonzero(sizes))
+        starts = np.cumsum(sizes) - sizes
+        order = np.concatenate([np.arange(starts[s], starts[s] + sizes[s]) for s in shuffled])
+        labels = {split: [mine] for split, mine in data.labels.items()}
+        names: tuple[str, ...] = ("",)
+        if control:
+            names = ("", "control_")
+            for split, mine in _control(data, seed).items():
+                labels[split].append(mine)
+        stacked = {split: torch.from_numpy(np.stack(mine)) for split, mine in labels.items()}
+        stacked["train"] = stacked["train"][:, torch.from_numpy(order)]
+        return cls(order, sizes[shuffled], stacked, names)
+
+    def labelled(self, data: LabelledRows, layer: int, budget: int) -> Labelled:
+        """Train rows of a layer, in memory if they fit the budget."""
+        rows = cast(np.ndarray, Ordered(data.train.layer(layer), self.order))
+        return Labelled(Features(rows, data.scales[layer]).resident(budget), self.labels["train"])
+
+
+def _control(data: LabelledRows, seed: int) -> dict[str, np.ndarray]:
+    """A random class per word type, drawn from the task's own shares."""
+    words = {
+        split: [data.sentences[split][s].words[w] for s, w in r.index] for split, r in data.representations.items()
+    }
+    counts = np.bincount(data.labels["train"], minlength=len(data.classes))
+    shares = dict(zip(data.classes, counts.tolist(), strict=True))
+    drawn = control_labels(sorted({word for mine in words.values() for word in mine}), shares, seed)
+    number = {label: at for at, label in enumerate(data.classes)}
+    return {split: np.array([number[drawn[word]] for word in mine]) for split, mine in words.items()}
