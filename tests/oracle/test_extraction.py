@@ -54,6 +54,7 @@ def reference(model, tokenizer, sentence: Sentence, summary: int, byte_level: bo
         "last": [torch.stack([h[g[-1]] for g in groups]).numpy() for h in states],
         "mean": [torch.stack([h[g].mean(0) for g in groups]).numpy() for h in states],
         "max": [torch.stack([h[g].amax(0) for g in groups]).numpy() for h in states],
+        "pieces": [h[[place for group in groups for place in group]].numpy() for h in states],
         "cls": [h[summary][None].numpy() for h in states],
         "sentence_mean": [h.mean(0)[None].numpy() for h in states],
         "sentence_word_mean": [h[[place for group in groups for place in group]].mean(0)[None].numpy() for h in states],

@@ -194,8 +194,9 @@ def test_sentence_labels_are_sent_too(tmp_path):
     frame = pd.DataFrame(DescriptionLength(pooling="cls").run(inputs).rows)
     lengths = by_layer(frame, "codelength")
     assert lengths[0] < lengths[2] and not frame["metric"].str.startswith("control").any()
-    with pytest.raises(AnalysisError, match="pooling 'last' does not fit task 'long' at level sentence"):
-        DescriptionLength().run(inputs)
+    for pooling in ("last", "pieces"):
+        with pytest.raises(AnalysisError, match=f"pooling '{pooling}' does not fit task 'long' at level sentence"):
+            DescriptionLength(pooling=pooling).run(inputs)
 
 
 def test_a_single_label_is_refused(inputs):

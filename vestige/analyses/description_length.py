@@ -17,7 +17,7 @@ from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.progress import Bar, bar
-from vestige.representations.pool import SENTENCE_POOLINGS, Pooling
+from vestige.representations.pool import SENTENCE_POOLINGS, AnyPooling
 from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
 from vestige.solvers.description import FRACTIONS, Blocks, Compat, OnlineCode, cut_blocks, online_code
 from vestige.solvers.edge_coder import EdgeCoder, Labels
@@ -47,7 +47,8 @@ class DescriptionLength(Analysis):
     """Of the online code; the variational one has a hidden layer. Spans are always read by edge probes."""
     inputs: tuple[str, ...] = ("layers", "mix")
     """What edge probes read, in the words of `edge_probe`; else every layer is read by itself."""
-    pooling: Pooling = "last"
+    pooling: AnyPooling = "last"
+    """Of words or sentences; `pieces`, all tokens of words, for spans alone."""
     seeds: int = 1
     """Orders in which the labels are sent, each with a control task of its own."""
     control: bool = True
@@ -71,7 +72,8 @@ class DescriptionLength(Analysis):
 
     def _check(self, task: Task) -> None:
         words = task.level in ("token", *SPANS)
-        if words == (self.pooling in SENTENCE_POOLINGS):
+        pieces = self.pooling == "pieces" and task.level not in SPANS
+        if words == (self.pooling in SENTENCE_POOLINGS) or pieces:
             raise AnalysisError(
                 f"pooling {self.pooling!r} does not fit task {task.name!r} at level {task.level}",
                 fix=f"choose {'last or mean' if words else 'cls or sentence_mean'}",

@@ -6,7 +6,7 @@ dependencies, semantic roles, coreference and relations: they differ only in the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from vestige.measures.edge_scores import (
     tenney_labels,
 )
 from vestige.progress import bar
+from vestige.representations.pool import SpanPooling
 from vestige.solvers.edge_model import EdgeRecipe, Edges, Source, named_sources
 from vestige.solvers.edge_targets import EdgeSplits, EdgeTargets
 from vestige.solvers.edges import TOGETHER, EdgeFit, predictions, train_edges
@@ -40,7 +41,8 @@ class EdgeProbe(Analysis):
     inputs: tuple[str, ...] = ("layers", "mix")
     """What probes read: layers (each by itself), layer 3, top, lexical (layer 0), cat (top and lexical side by
     side), mix (a learned mean of all layers) and mixes (of layers 0 to k, for every k: gives the expected layer)."""
-    pooling: Literal["first", "last", "mean", "max"] = "mean"
+    pooling: SpanPooling = "mean"
+    """What a span is made of: a vector per word, or of all pieces of its words, as the papers have it (`pieces`)."""
     seeds: int = 1
     rescale: bool = False
     """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""

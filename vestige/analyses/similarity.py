@@ -8,8 +8,8 @@ tests it (`comparison.domains`, from the table `similarity` of both cells).
 Pairs of sentences are compared as the model reads them, premise and hypothesis together; the corpus
 with `derive: first_sentence` (or second_sentence) has one of them alone.
 
-The paper samples sub-word tokens; here an item is a word (its first, last or mean sub-word) or, with
-a sentence pooling, a sentence. Special tokens are not sampled.
+The paper samples sub-word tokens, as the pooling `pieces` does; by default an item is a word (its last
+sub-word), with a sentence pooling it is a sentence. Special tokens are not sampled.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from vestige.measures.jackknife import GROUPS, Estimate
 from vestige.measures.neighbours import NEIGHBOURS
 from vestige.measures.similarity import BIASED, MEASURES, similarities
 from vestige.measures.vectors import LEAST_ITEMS
-from vestige.representations.pool import Pooling
+from vestige.representations.pool import AnyPooling
 from vestige.representations.store import Representations
 
 
@@ -46,7 +46,7 @@ class SimilarityAnalysis(Analysis):
     models = 2
 
     measures: tuple[str, ...] = ("rsa", "rsa_centred", "cka")
-    pooling: Pooling = "last"
+    pooling: AnyPooling = "last"
     n: int | None = 5000
     """Words sampled (all where there are fewer); None: all words."""
     all_pairs: bool = False
@@ -110,6 +110,11 @@ class SimilarityAnalysis(Analysis):
                 f"{names[0]} and {names[1]} were shown different sentences of {self.split!r}",
                 fix="compare representations of one corpus",
             )
+        if self.pooling == "pieces" and mine.manifest.get("tokens") != theirs.manifest.get("tokens"):
+            raise AnalysisError(
+                f"{names[0]} and {names[1]} cut words into different pieces",
+                fix="compare words: choose pooling last or mean",
+            )
         _, first, second = np.intersect1d(_keys(mine), _keys(theirs), assume_unique=True, return_indices=True)
         for metric, found in (("unmatched_words", mine), ("unmatched_words_of_reference", theirs)):
             outcome.add(metric, len(found) - len(first), n=len(found))
@@ -146,9 +151,12 @@ class SimilarityAnalysis(Analysis):
 
 
 def _keys(representations: Representations) -> np.ndarray:
-    """(rows,) one number for sentence and word."""
+    """(rows,) one number for sentence, word and, where words are in pieces, the piece's place in its word."""
     sentence, word = representations.index.astype(np.int64).T
-    return sentence << 32 | (word + 1)
+    places = np.arange(len(word))
+    opening = np.r_[True, (sentence[1:] != sentence[:-1]) | (word[1:] != word[:-1])][: len(word)]
+    piece = places - np.maximum.accumulate(np.where(opening, places, 0))
+    return sentence << 36 | (word + 1) << 12 | piece
 
 
 def _zero_everywhere(representations: Representations, rows: np.ndarray) -> np.ndarray:

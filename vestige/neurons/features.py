@@ -27,7 +27,7 @@ from vestige.models.load import load_model
 from vestige.models.surgery import keep_blocks
 from vestige.neurons.spread import checked_ids
 from vestige.representations.extract import batches_for
-from vestige.representations.pool import POOLINGS, REDUCE, WORD_POOLINGS, groups_for
+from vestige.representations.pool import REDUCE, SENTENCE_POOLINGS, WORD_POOLINGS, groups_for
 
 FORMAT = 1
 FILE = "neurons.json"
@@ -218,5 +218,6 @@ def _parameters(encoder: Any) -> int:
 
 
 def _check_pooling(pooling: str) -> None:
-    if pooling not in POOLINGS:
-        raise RepresentationError(f"unknown pooling {pooling!r}", fix=f"choose from {', '.join(POOLINGS)}")
+    known = (*WORD_POOLINGS, *SENTENCE_POOLINGS)
+    if pooling not in known:
+        raise RepresentationError(f"unknown pooling {pooling!r}", fix=f"choose from {', '.join(known)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -82,25 +83,18 @@ class _Writer:
         on_vanished: Vanished,
     ) -> None:
         self.folder, self.pooling = folder, pooling
-        self.by_word = pooling in WORD_POOLINGS
-        skip = self.by_word and on_vanished == "skip"
-        self.words = [_rows_of(sentence, self.by_word, skip) for sentence in encoded]
-        self.starts = np.concatenate([[0], np.cumsum([len(words) for words in self.words], dtype=int)])
+        self.rows = [_rows_of(sentence, pooling, on_vanished) for sentence in encoded]
+        self.starts = np.concatenate([[0], np.cumsum([len(rows.words) for rows in self.rows], dtype=int)])
         self.layers = create_layers(folder, int(self.starts[-1]), encoder.widths, dtype)
 
-    def add(self, layer: int, numbers: Sequence[int], batch: Sequence[Encoded], rows: Tensor) -> None:
+    def add(self, layer: int, numbers: Sequence[int], pooled: Tensor) -> None:
         target = self.layers[layer]
         with np.errstate(over="ignore"):  # `finish` looks for it
-            values = rows.to("cpu", torch.float32).numpy().astype(target.dtype, copy=False)
+            values = pooled.to("cpu", torch.float32).numpy().astype(target.dtype, copy=False)
         at = 0
-        for number, encoded in zip(numbers, batch, strict=True):
-            words = self.words[number]
-            if self.by_word:
-                target[self.starts[number] : self.starts[number + 1]] = values[at + words]
-                at += encoded.kept
-            else:
-                target[number] = values[at]
-                at += 1
+        for number in numbers:
+            target[self.starts[number] : self.starts[number + 1]] = values[at + self.rows[number].kept]
+            at += self.rows[number].pooled
 
     def finish(self, encoder: Encoder, sentences: Sequence[Sentence], encoded: Sequence[Encoded]) -> None:
         for layer, array in enumerate(self.layers):
@@ -110,11 +104,11 @@ class _Writer:
                     fix="use float32 representations",
                 )
             array.flush()
-        numbers = np.repeat(np.arange(len(self.words)), np.diff(self.starts))
-        words = np.concatenate(self.words) if self.words else np.empty(0, dtype=int)
+        numbers = np.repeat(np.arange(len(self.rows)), np.diff(self.starts))
+        words = np.concatenate([rows.words for rows in self.rows]) if self.rows else np.empty(0, dtype=int)
         write_manifest(
             self.folder,
-            np.stack([numbers, words if self.by_word else np.full_like(numbers, -1)], axis=1).astype(np.int32),
+            np.stack([numbers, words], axis=1).astype(np.int32),
             {
                 "model": encoder.name,
                 "fingerprint": encoder.fingerprint,
@@ -132,11 +126,27 @@ class _Writer:
         )
 
 
-def _rows_of(encoded: Encoded, by_word: bool, skip_vanished: bool) -> np.ndarray:
-    if not by_word:
-        return np.zeros(1, dtype=int)
-    gone = set(encoded.vanished) if skip_vanished else ()
-    return np.array([word for word in range(encoded.kept) if word not in gone], dtype=int)
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of one sentence."""
+
+    words: np.ndarray
+    """The word of every row; -1: the row is the sentence's."""
+    kept: np.ndarray
+    """Which of the rows that pooling makes they are."""
+    pooled: int
+    """How many it makes."""
+
+
+def _rows_of(encoded: Encoded, pooling: str, on_vanished: Vanished) -> _Rows:
+    if pooling == "pieces":
+        words = np.array([word for word in encoded.word_of if word >= 0], dtype=int)
+        return _Rows(words, np.arange(len(words)), len(words))
+    if pooling not in WORD_POOLINGS:
+        return _Rows(np.array([-1]), np.array([0]), 1)
+    gone = set(encoded.vanished) if on_vanished == "skip" else ()
+    words = np.array([word for word in range(encoded.kept) if word not in gone], dtype=int)
+    return _Rows(words, words, encoded.kept)
 
 
 def _run(
@@ -161,7 +171,7 @@ def _run(
                             fix="check the weights; a model tuned to divergence or loaded in half "
                             "precision gives such values",
                         )
-                    writer.add(layer, numbers, batch, rows)
+                    writer.add(layer, numbers, rows)
             shown.advance(len(batch))
 
 

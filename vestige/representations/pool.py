@@ -2,8 +2,8 @@
 
 A pooling is a name: word poolings (`first`, `last`, `mean`, `max` of a word's tokens) give a row
 per word, sentence poolings (`cls`, `sentence_mean`, `sentence_word_mean`, `sentence_last`,
-`sentence_max`) a row per sentence; `sentence_word_mean` leaves special tokens out. All take the
-hidden states of one layer for one batch.
+`sentence_max`) a row per sentence; `sentence_word_mean` leaves special tokens out. `pieces` pools
+nothing: a row for every token of a word. All take the hidden states of one layer for one batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +19,11 @@ from vestige.models.encoder import Encoder
 WordPooling = Literal["first", "last", "mean", "max"]
 SentencePooling = Literal["cls", "sentence_mean", "sentence_word_mean", "sentence_last", "sentence_max"]
 Pooling = Literal[WordPooling, SentencePooling]
+SpanPooling = Literal[WordPooling, "pieces"]
+AnyPooling = Literal[Pooling, "pieces"]
 WORD_POOLINGS = get_args(WordPooling)
 SENTENCE_POOLINGS = get_args(SentencePooling)
-POOLINGS = WORD_POOLINGS + SENTENCE_POOLINGS
+POOLINGS = get_args(AnyPooling)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,12 @@ def word_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
                 row.append(start + word)
         start += encoded.kept
     return _groups(sentence, position, row, start, device)
+
+
+def piece_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
+    """A row for every token of a word."""
+    words = word_groups(batch, device)
+    return Groups(words.sentence, words.position, torch.arange(len(words.row), device=device), len(words.row))
 
 
 def sentence_groups(batch: Sequence[Encoded], device: torch.device, specials: bool = True) -> Groups:
@@ -119,6 +127,7 @@ REDUCE: dict[str, Callable[[Tensor, Groups], Tensor]] = {
     "last": reduce_last,
     "mean": reduce_mean,
     "max": reduce_max,
+    "pieces": reduce_first,
     "cls": reduce_first,
     "sentence_mean": reduce_mean,
     "sentence_word_mean": reduce_mean,
@@ -131,6 +140,8 @@ def groups_for(pooling: str, batch: Sequence[Encoded], encoder: Encoder, device:
     """The rows that a pooling makes of a batch."""
     if pooling in WORD_POOLINGS:
         return word_groups(batch, device)
+    if pooling == "pieces":
+        return piece_groups(batch, device)
     if pooling == "cls":
         return summary_groups(batch, encoder, device)
     return sentence_groups(batch, device, specials=pooling != "sentence_word_mean")

@@ -92,6 +92,27 @@ def test_the_sample_is_drawn_by_the_seed_and_kept(pair):
     assert values(first, "rsa")[1] == pytest.approx(rsa(x, y), abs=1e-12)
 
 
+def test_pieces_are_matched_by_their_place_in_the_word(tmp_path, tiny_encoder):
+    sentences = tuple(Sentence(str(number), tuple(line.split())) for number, line in enumerate(tiny.TEXT))
+    made = Corpus("c", {"test": sentences}, {"t": "text"})
+    inputs = {}
+    for seed, name in enumerate(("base", "tuned")):
+        encoder = load_model(tiny.model("bert", seed=seed), tokenizer=tiny.tokenizer("bert"), name=name)
+        found = represent_sentences(encoder, made["test"], ("pieces",), cache=tmp_path)["pieces"]
+        inputs[name] = Inputs(made.task("t"), {"test": found}, name)
+    pieces, words = (len(inputs["base"].representations["test"]), sum(len(s.words) for s in made["test"]))
+    assert pieces > words
+    outcome = SimilarityAnalysis(measures=("rsa",), pooling="pieces").run(
+        replace(inputs["tuned"], reference=inputs["base"])
+    )
+    x, y = (inputs[name].representations["test"].layer(2) for name in ("tuned", "base"))
+    assert values(outcome, "rsa")[2] == pytest.approx(rsa(x, y), abs=1e-12)
+    other = represent_sentences(tiny_encoder("roberta"), made["test"], ("pieces",), cache=tmp_path)["pieces"]
+    stranger = Inputs(made.task("t"), {"test": other}, "stranger")
+    with pytest.raises(AnalysisError, match="tuned and stranger cut words into different pieces"):
+        SimilarityAnalysis(measures=("rsa",), pooling="pieces").run(replace(inputs["tuned"], reference=stranger))
+
+
 def test_words_are_matched_by_place_and_the_rest_is_counted(tmp_path, corpus):
     base = represent(tmp_path / "base", corpus)
     tuned = represent(tmp_path / "tuned", corpus, seed=1, keep=4)

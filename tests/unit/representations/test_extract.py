@@ -41,6 +41,24 @@ def readable(cache: Path) -> list[Path]:
 
 
 class TestWhatIsWritten:
+    def test_pieces_have_a_row_for_every_token_of_every_word(self, encoder, cache):
+        found = represent(encoder, SENTENCES, ("pieces", "first", "last", "mean"), cache=cache)
+        expected = [
+            (number, word)
+            for number, encoded in enumerate(encoder.encode(SENTENCES))
+            for word in encoded.word_of
+            if word >= 0
+        ]
+        pieces = found["pieces"]
+        assert list(map(tuple, pieces.index.tolist())) == expected and len(expected) > WORDS
+        groups = [[row for row, place in enumerate(expected) if place == word] for word in dict.fromkeys(expected)]
+        for layer in range(4):
+            values = pieces.layer(layer)
+            np.testing.assert_array_equal(found["first"].layer(layer), values[[group[0] for group in groups]])
+            np.testing.assert_array_equal(found["last"].layer(layer), values[[group[-1] for group in groups]])
+            means = np.stack([values[group].mean(0) for group in groups])
+            np.testing.assert_allclose(found["mean"].layer(layer), means, atol=1e-6)
+
     def test_the_manifest_says_what_is_there(self, encoder, cache):
         found = represent(encoder, SENTENCES, ("last", "cls"), cache=cache)
         expected = {
