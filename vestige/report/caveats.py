@@ -42,7 +42,10 @@ def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
 
 def _runs(runs: Mapping[str, int]) -> list[str]:
     single = [model for model, number in runs.items() if number == 1]
-    several = [(model, number) for model, number in runs.items() if number > 1]
+    several: dict[int, list[str]] = {}
+    for model, number in runs.items():
+        if number > 1:
+            several.setdefault(number, []).append(model)
     lines = []
     if single:
         what = "this checkpoint" if len(single) == 1 else "these checkpoints"
@@ -52,7 +55,11 @@ def _runs(runs: Mapping[str, int]) -> list[str]:
         )
     return [
         *lines,
-        *(f"{model}: {number} fine-tuning runs, averaged; intervals cover the runs too." for model, number in several),
+        *(
+            f"{listing(models)}: {number} fine-tuning runs{' each' * (len(models) > 1)}, averaged; intervals cover the "
+            "runs too."
+            for number, models in several.items()
+        ),
     ]
 
 

@@ -70,5 +70,6 @@ def _varying(all_parameters: list[dict[str, Any]]) -> list[str]:
 
 def _name(analysis: str, parameters: Mapping[str, Any], varying: list[str]) -> str:
     named = [form.format(parameters[key]) for key, form in _ALWAYS_NAMED.items() if key in parameters]
-    further = [f"{key} {parameters[key]}" for key in varying if key in parameters and key not in _ALWAYS_NAMED]
+    told = {key: "not set" if parameters[key] is None else parameters[key] for key in varying if key in parameters}
+    further = [f"{key} {value}" for key, value in told.items() if key not in _ALWAYS_NAMED]
     return ", ".join(named + further) or analysis

@@ -140,7 +140,9 @@ def test_one_run_is_about_one_checkpoint() -> None:
     assert "One tuned run supports findings about this checkpoint (tuned) only" in said
     assert "itself tuned for sentence similarity" in said
     said = " ".join(caveats(groups, frames.results, lock_of(source="bert-base-cased"), {"tuned": 5}))
-    assert "5 fine-tuning runs" in said
+    assert "tuned: 5 fine-tuning runs, averaged" in said
+    said = " ".join(caveats(groups, frames.results, frames.lock, {"a": 3, "b": 3, "c": 2}))
+    assert "a and b: 3 fine-tuning runs each, averaged" in said and "c: 2 fine-tuning runs, averaged" in said
     assert "checkpoint" not in said
     assert "similarity" not in said
 
