@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from vestige.analyses import find_analysis
 from vestige.report.blocks import Block, Section
 from vestige.report.chapter_findings import chapter_findings
 from vestige.report.chapters import CHAPTERS, Chapter
@@ -24,16 +25,15 @@ def chapter_sections(reading: Reading, charts: Charts) -> list[tuple[Chapter, li
     """Per analysis that the run has and that is told by curves: a section a task."""
     found = []
     for chapter in CHAPTERS:
-        rows = reading.results[reading.results["analysis"] == chapter.name]
-        sections = _sections(reading, chapter, rows, charts)
+        sections = _sections(reading, chapter, charts)
         if sections:
             found.append((chapter, sections))
     return found
 
 
-def _sections(reading: Reading, chapter: Chapter, rows: pd.DataFrame, charts: Charts) -> list[Section]:
+def _sections(reading: Reading, chapter: Chapter, charts: Charts) -> list[Section]:
     sections = []
-    for name, part, title in _tasks(reading, rows):
+    for name, part, title in _tasks(reading, chapter):
         blocks = _blocks(chapter, part, title, charts)
         blocks += domain_blocks(reading, part, chapter.curves, title, charts)
         blocks += _changes(reading, chapter, part)
@@ -188,8 +188,7 @@ def chapter_headlines(reading: Reading) -> list[Finding]:
     """The first findings of every task of every chapter; the others stand with their task."""
     found = []
     for chapter in CHAPTERS:
-        rows = reading.results[reading.results["analysis"] == chapter.name]
-        for _, part, title in _tasks(reading, rows):
+        for _, part, title in _tasks(reading, chapter):
             found += _findings(reading, chapter, part, title)[0]
     return found
 
@@ -203,12 +202,14 @@ def _findings(
     return [found for kind in kinds for found in kind[:1]], [found for kind in kinds for found in kind[1:]]
 
 
-def _tasks(reading: Reading, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str]]:
-    """Name, rows and title of every task under every setting."""
+def _tasks(reading: Reading, chapter: Chapter) -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Name, rows and title of every task under every setting; the title is the corpus' where labels play no role."""
+    rows = reading.results[reading.results["analysis"] == chapter.name]
+    unlabelled = "text" in find_analysis(chapter.name).levels
     several = rows["params"].nunique() > 1
     titles = replace(reading.titles, corpora=max(reading.titles.corpora, rows["corpus"].nunique()))
     for (corpus, task, params), part in rows.groupby(["corpus", "task", "params"], sort=False):
-        title = titles.task(corpus, task)
+        title = corpus if unlabelled else titles.task(corpus, task)
         if several and params in reading.settings:
             title = f"{title} ({reading.settings[params].name})"
         yield f"{corpus}/{task}", part, title

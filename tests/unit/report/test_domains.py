@@ -72,7 +72,7 @@ def test_the_corpus_of_the_tuning_has_a_block_with_all_corpora_in_one_chart():
     charts, both = Charts(), ("rsa", "cka")
     ((_, sections),) = chapter_sections(reading(differences(metrics=both), both), charts)
     (block,) = [block for block in sections[0].blocks if block.heading == "m in its domain and out of it"]
-    assert sections[0].name == "mnli/mnli-task" and "mnli-task (mnli)" in sections[0].title
+    assert sections[0].name == "mnli/mnli-task" and "mnli" in sections[0].title
     (table,) = block.tables
     assert table.head[:4] == ["layer", "mnli", "wiki", "difference"]
     assert table.rows[2] == ["2", "0.710", "0.830", "\u22120.120", "\u22120.140 to \u22120.100", "< 0.001", "lower"]
