@@ -17,7 +17,10 @@ def save_task(task: Task, root: Path) -> Path:
         "task": task.name,
         "level": task.level,
         "splits": {
-            split: [[s.id, list(s.words), list(s.second), s.annotations.get(task.name)] for s in sentences]
+            split: [
+                [s.id, list(s.words), list(s.second), s.annotations.get(task.name), task.companions(s)]
+                for s in sentences
+            ]
             for split, sentences in task.corpus.splits.items()
         },
     }
@@ -33,8 +36,16 @@ def read_task(path: Path) -> Task:
     name = content["task"]
     splits = {
         split: tuple(
-            Sentence(id_, tuple(words), tuple(second), {name: _restored(labels, content["level"])})
-            for id_, words, second, labels in sentences
+            Sentence(
+                id_,
+                tuple(words),
+                tuple(second),
+                {
+                    **{other: _restored(value, "token") for other, value in beside.items()},
+                    name: _restored(labels, content["level"]),
+                },
+            )
+            for id_, words, second, labels, beside in sentences
         )
         for split, sentences in content["splits"].items()
     }

@@ -144,6 +144,13 @@ class Corpus:
         return replace(self, splits=splits, notes=(*self.notes, note))
 
 
+COMPANIONS: dict[str, tuple[str, ...]] = {
+    "tree": ("deprel", "upos", "xpos"),
+    "span": ("question", "context", "answer_texts", "answer_starts"),
+}
+"""Annotations that labels at a level are read with: relations of heads, the passage an answer is in."""
+
+
 @dataclass(frozen=True)
 class Task:
     """One labelling of a corpus: what a probe is asked to predict."""
@@ -151,6 +158,12 @@ class Task:
     corpus: Corpus
     name: str
     level: Level
+
+    def companions(self, sentence: Sentence) -> dict[str, Any]:
+        """What else of a sentence belongs to the task."""
+        return {
+            name: sentence.annotations[name] for name in COMPANIONS.get(self.level, ()) if name in sentence.annotations
+        }
 
     def labels(self, split: str) -> list[Any]:
         """The annotation of every sentence of the split, in order; None for text, which has none."""
@@ -164,8 +177,11 @@ class Task:
         return Counter(_labels(self.labels("train"), self.level))
 
     def digest(self, splits: Iterable[str]) -> str:
-        """Hash of the labels (not of the words) of the splits."""
-        return digest_json([[split, self.labels(split)] for split in splits])
+        """Hash of the labels (not of the words) of the splits, and of what belongs to them."""
+        splits = list(splits)
+        content: list[Any] = [[split, self.labels(split)] for split in splits]
+        beside = [[self.companions(sentence) for sentence in self.corpus[split]] for split in splits]
+        return digest_json([*content, beside] if any(any(some) for some in beside) else content)
 
 
 def words_digest(sentences: Sequence[Sentence]) -> str:

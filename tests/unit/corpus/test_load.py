@@ -7,6 +7,7 @@ import pytest
 
 from vestige.corpus.load import load_corpus
 from vestige.corpus.store import read_task, save_task
+from vestige.corpus.types import Corpus, Sentence, Span
 from vestige.errors import CorpusError
 
 TREE = "1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_\n\n"
@@ -129,3 +130,22 @@ def test_a_task_written_for_another_process_is_read_back_as_it_was(folder, tmp_p
     assert again.digest(["train", "test"]) == task.digest(["train", "test"])
     assert save_task(task, tmp_path / "tasks") == path
     assert json.loads(path.read_text())["task"] == name
+
+
+def test_what_labels_are_read_with_goes_along(folder, tmp_path):
+    put(folder, train__conllu=TREE)
+    task = load_corpus(folder).task("head")
+    (sentence, *_), again = task.corpus["train"], read_task(save_task(task, tmp_path))
+    kept = again.corpus["train"][0].annotations
+    assert kept == {name: sentence.annotations[name] for name in ("head", "deprel", "upos", "xpos")}
+    put(folder, train__conllu=TREE.replace("root", "other"))
+    changed = load_corpus(folder).task("head")
+    assert changed.labels("train") == task.labels("train")
+    assert changed.digest(["train"]) != task.digest(["train"])
+
+
+def test_an_answer_goes_along_with_its_passage(tmp_path):
+    passage = {"question": "Who?", "context": "Ann came.", "answer_texts": ("Ann",), "answer_starts": (0,)}
+    sentence = Sentence("1", ("Who?",), ("Ann", "came."), {"answer": (Span(1, 2, ("answer",)),), **passage})
+    task = Corpus("c", {"train": (sentence,)}, {"answer": "span"}).task("answer")
+    assert read_task(save_task(task, tmp_path)).corpus["train"][0].annotations == sentence.annotations
