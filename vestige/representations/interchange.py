@@ -16,7 +16,7 @@ from vestige.digest import digest_json, sha256_of_file
 from vestige.errors import RepresentationError
 from vestige.progress import bar
 from vestige.representations.activation_files import READERS, WRITERS, Activations, Rows, same_words
-from vestige.representations.pool import WORD_POOLINGS
+from vestige.representations.pool import SENTENCE_POOLINGS
 from vestige.representations.store import FORMAT, Representations, create_layers, write_manifest
 
 GIVEN = "given"
@@ -178,7 +178,7 @@ def _check_layers(given: Activations, widths: tuple[int, ...]) -> None:
 
 def _check_export(representations: Representations, sentences: Sequence[Sentence], path: Path) -> None:
     pooling = representations.manifest["pooling"]
-    if pooling not in WORD_POOLINGS:
+    if pooling == "pieces" or pooling in SENTENCE_POOLINGS:
         raise RepresentationError(
             f"{path}: the format has a vector per word, {pooling!r} gives one per "
             f"{'token' if pooling == 'pieces' else 'sentence'}",

@@ -263,7 +263,8 @@ def test_parts_of_speech_in_minilm(minilm, data, cache, tmp_path):
     assert table["accuracy", "none"] > majority + 0.3
     assert table["accuracy", "random"] > table["accuracy", "none"] - 0.05
     assert table["last_accuracy", "erased"] < table["last_accuracy", "random"]
-    assert 0 < table["change", "erased"] < 1 and not (rows["metric"] == "perplexity").any()
+    assert 0 < table["change", "erased"] < 1
+    assert table["perplexity", "erased"] > 1.2 * table["perplexity", "random"]
 
 
 def test_erasers_are_what_they_say():
