@@ -139,7 +139,7 @@ class DescriptionLength(Analysis):
                     report.accuracy("", place, right[at])
 
     def _seed(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, shown: Bar) -> None:
-        for group in data.width_groups():
+        for group in data.train.width_groups:
             if self.code == "variational":
                 self._variational(report, data, sent, group)
             elif self.probe == "mlp":

@@ -8,7 +8,6 @@ the test split, next to a control task, the majority label and the word-type maj
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -80,8 +79,8 @@ class LayerProbe(Analysis):
         controls = self._control_labels(inputs, data)
         scores = Scores(outcome, data, self.split)
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", data.layers) as shown:
-            for first, last in data.width_groups():
-                self.fit_group(range(first, last), data, controls, scores, shown.advance)
+            for group in data.representations["train"].width_groups:
+                self.fit_group(group, data, controls, scores, shown.advance)
         outcome.items = scores.items(inputs.task)
         return outcome
 
@@ -215,12 +214,6 @@ class Data:
 
     def features(self, split: str, layer: int, scale: bool = True) -> Features:
         return Features(self.representations[split].layer(layer), self.scales[layer] if scale else 1.0)
-
-    def width_groups(self) -> list[tuple[int, int]]:
-        """Runs of neighbouring layers of equal width, as (first, past the last)."""
-        widths = self.representations["train"].widths
-        cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
-        return list(pairwise(cuts))
 
 
 class Scores:

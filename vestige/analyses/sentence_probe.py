@@ -149,8 +149,8 @@ class SentenceProbe(Analysis):
                 tick()
         else:
             same = {name: getattr(self, name) for name in ("probe", "seeds", "l2", "tolerance", "hidden", "split")}
-            for first, last in data.width_groups():
-                LayerProbe(**same).fit_group(range(first, last), data, controls, scores, tick)
+            for group in train.width_groups:
+                LayerProbe(**same).fit_group(group, data, controls, scores, tick)
         outcome.items = scores.items(inputs.task)
         return outcome
 

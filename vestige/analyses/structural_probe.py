@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -86,7 +85,7 @@ class StructuralProbe(Analysis):
         shared = ("rank", "rate", "batch", "max_epochs", "reset_moments")
         recipe = StructuralRecipe(**{name: getattr(self, name) for name in shared})
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
-            for group in _width_groups(trees["train"].representations.widths):
+            for group in trees["train"].representations.width_groups:
                 scales = self._scales(inputs, trees["train"].representations, group)
                 for kind in kinds:
                     data = {split: mine.for_probes(kind, group, scales) for split, mine in trees.items()}
@@ -158,12 +157,6 @@ class _Trees:
         ]
         gold = [measure(heads).astype(np.float32) for heads in self.heads]
         return Sentences(features, self.starts, np.array([len(heads) for heads in self.heads]), gold)
-
-
-def _width_groups(widths: Sequence[int]) -> list[range]:
-    """Runs of neighbouring layers of equal width."""
-    cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
-    return [range(first, last) for first, last in pairwise(cuts)]
 
 
 class _Same(NamedTuple):

@@ -8,6 +8,7 @@ import mmap
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,13 @@ class Representations:
     def widths(self) -> list[int]:
         """Width of every layer."""
         return self.manifest["widths"]
+
+    @property
+    def width_groups(self) -> list[range]:
+        """Runs of neighbouring layers of equal width."""
+        widths = self.widths
+        cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
+        return [range(first, last) for first, last in pairwise(cuts)]
 
     def layer(self, index: int) -> np.ndarray:
         """The vectors of one layer, (rows, width), memory-mapped and read-only."""

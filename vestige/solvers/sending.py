@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -52,12 +51,6 @@ class LabelledRows:
 
     def features(self, split: str, layer: int) -> Features:
         return Features(self.representations[split].layer(layer), self.scales[layer])
-
-    def width_groups(self) -> list[range]:
-        """Runs of neighbouring layers of equal width."""
-        widths = self.train.widths
-        cuts = [0, *(i for i in range(1, len(widths)) if widths[i] != widths[i - 1]), len(widths)]
-        return [range(first, last) for first, last in pairwise(cuts)]
 
 
 def _names(annotations: Sequence[Any], index: np.ndarray) -> list[str]:
