@@ -340,6 +340,33 @@ def further_section(similarity: Row | None, structural: Row | None, description:
     return "\n".join(lines)
 
 
+def attention_section(attention: Row | None, sweep: Row | None) -> str:
+    """What the analyses of mosbach2020 cost."""
+    lines = ["## Attention and perplexity"] if attention or sweep else []
+    if attention:
+        fits = "under" if attention["peak_gb"] < attention["limit_gb"] else "over"
+        lines.append(
+            f"Entropy and distances of every query of {attention['layer']} layers x {attention['head']} heads, base "
+            f"beside tuned, on {attention['sentences']:,} sentences ({attention['words']:,} words; "
+            f"`benchmarks/attention.py`): {attention['seconds']:.0f} s, {attention['peak_gb']:.2f} GB for the whole "
+            f"process ({attention['peak_before_gb']:.2f} GB before it begins), {fits} the {attention['limit_gb']:g} GB "
+            "that were the goal."
+        )
+    if sweep:
+        fewer = sweep["evaluations_alone"] / sweep["evaluations"]
+        lines.append(
+            f"Perplexity of {sweep['models']} models, the last 0 to {sweep['layers']} layers put back, on "
+            f"{sweep['tokens']:,} tokens (`benchmarks/sweep.py`): {sweep['evaluations']:.0f} layers are evaluated, "
+            f"{sweep['evaluations_alone']} where every model runs by itself ({fewer:.2f} x more), the embeddings once "
+            f"instead of {sweep['models']} times; {sweep['seconds']:.1f} s beside {sweep['seconds_alone']:.1f} s "
+            f"({sweep['seconds_alone'] / sweep['seconds']:.2f} x, head included), losses equal to "
+            f"{sweep['loss_distance']:.0e}. The head at the {sweep['asked']:,} masked positions alone takes "
+            f"{sweep['head_masked_seconds']:.2f} s a model, at all positions {sweep['head_everywhere_seconds']:.2f} s: "
+            f"{sweep['head_everywhere_seconds'] / sweep['head_masked_seconds']:.1f} x more."
+        )
+    return "\n\n".join(lines)
+
+
 def training_section(result: Row | None) -> str:
     """Fine-tuning beside transformers' Trainer."""
     if result is None:
@@ -397,6 +424,7 @@ def main() -> None:
                 extraction_section(extraction),
                 memory_section(memory),
                 further_section(similarity, load("structural"), load("description")),
+                attention_section(load("attention"), load("sweep")),
                 training_section(load("training")),
             )
             if part

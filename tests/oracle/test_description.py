@@ -22,11 +22,12 @@ def test_a_coder_that_counts_pays_what_is_worked_out_by_hand():
     def counting(known, end):
         ones = labels[:known].sum()
         p = np.array([known - ones + 1, ones + 1]) / (known + 2)
-        return np.array([-np.log(p[labels[known:end]]).sum()])
+        return -np.log(p[labels[known:end]])[None]
 
     found = online_code(counting, Blocks((3, 5, 8), 0), uniform=1.0)
     by_hand = [3.0, -log2(3 / 5) - log2(2 / 5), -log2(3 / 7) - 2 * log2(4 / 7)]
     np.testing.assert_allclose(found.block_bits()[0], by_hand)
+    np.testing.assert_allclose(found.label_bits()[0, [2, 3, 4, 7]], [1, -log2(3 / 5), -log2(2 / 5), -log2(4 / 7)])
     np.testing.assert_allclose(found.bits("voita2020"), 3 + log(2) * sum(by_hand[1:]))
 
 
@@ -41,7 +42,7 @@ def test_linear_blocks_cost_about_what_they_cost_scikit_learn():
         Labelled(Features(rows[:1200]), gold[:, :1200]), Labelled(Features(rows[1200:]), gold[:, 1200:]), 4, mix=False
     )
     for known, end in ((100, 200), (200, 600), (600, 1200)):
-        mine = coder(known, end)
+        mine = coder(known, end).sum()
         strength = coder.strength[0] * (known / coder.chosen_at) ** 0.5
         theirs = LogisticRegression(C=1 / (2 * strength), tol=1e-8, max_iter=5000)
         log_p = theirs.fit(rows[:known], labels[:known]).predict_log_proba(rows[known:end])

@@ -77,7 +77,7 @@ def test_a_trained_probe_pays_what_loops_over_its_words_give(labels):
     def dense(name, x):
         return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
 
-    total = 0.0
+    prices = []
     for target in range(8, len(labels)):
         pooled = []
         for role, (start, end) in enumerate(data.spans[target]):
@@ -88,10 +88,9 @@ def test_a_trained_probe_pays_what_loops_over_its_words_give(labels):
         normed = (hidden - hidden.mean()) / np.sqrt(hidden.var() + 1e-5)
         logits = coder.sharpness.item() * dense("output", weights["norm.weight"] * normed + weights["norm.bias"])
         if labels is SETS:
-            for logit, yes in zip(logits, labels[target], strict=True):
-                p = 1 / (1 + np.exp(-logit if yes else logit))
-                total -= log(8 / 9 * p + 1 / 9 / 2)
+            p = [1 / (1 + np.exp(-logit if yes else logit)) for logit, yes in zip(logits, labels[target], strict=True)]
+            prices.append(-sum(log(8 / 9 * each + 1 / 9 / 2) for each in p))
         else:
             p = np.exp(logits)[labels[target].argmax()] / np.exp(logits).sum()
-            total -= log(8 / 9 * p + 1 / 9 / 3)
-    assert found == pytest.approx(total, rel=1e-5)
+            prices.append(-log(8 / 9 * p + 1 / 9 / 3))
+    assert found == pytest.approx(prices, rel=1e-5)

@@ -34,7 +34,7 @@ def rng():
 
 def test_a_uniform_probe_compresses_nothing():
     blocks = cut_blocks([2] * 700, 8)
-    found = online_code(lambda known, end: np.array([(end - known) * log(8)]), blocks, log2(8))
+    found = online_code(lambda known, end: np.full((1, end - known), log(8)), blocks, log2(8))
     np.testing.assert_allclose(found.bits(), uniform_code(1400, 8))
     np.testing.assert_allclose(found.compression(), 1.0)
 

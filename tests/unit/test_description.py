@@ -55,7 +55,10 @@ def test_no_sentences_are_refused():
 
 
 def test_a_block_without_a_probe_is_sent_uniformly_and_said_to_be():
-    code = online_code(lambda known, end: np.array([np.nan, 1.0]), Blocks((10, 20, 40), 0), uniform=2.0, probes=2)
+    def prices(known, end):
+        return np.repeat([[np.nan], [1.0]], end - known, axis=1)
+
+    code = online_code(prices, Blocks((10, 20, 40), 0), uniform=2.0, probes=2)
     np.testing.assert_allclose(code.block_bits()[0], [20, 20, 40])
     assert code.untrained.tolist() == [[True, True], [False, False]]
 
@@ -68,7 +71,7 @@ def test_of_two_labellings_only_the_one_with_a_single_class_so_far_cannot_be_tra
     rows = rng.normal(size=(60, 4)).astype(np.float32)
     train, dev = (Labelled(Features(rows[part]), labels[:, part]) for part in (slice(40), slice(40, 60)))
     coder = LinearCoder(train, dev, 2) if kind == "linear" else MlpCoder([train], [dev], 2)
-    assert np.isnan(coder(20, 30)).tolist() == [True, False]
+    assert np.isnan(coder(20, 30)).tolist() == [[True] * 10, [False] * 10]
     assert np.isfinite(coder(30, 40)).all()
 
 
@@ -111,6 +114,16 @@ def online(inputs):
 
 def by_layer(frame, metric):
     return frame[frame["metric"] == metric].groupby("layer")["value"].sum()
+
+
+def test_sentences_add_up_to_the_code_of_the_task(inputs):
+    outcome = DescriptionLength(compat="voita2020", seeds=2).run(inputs)
+    codes, rows = pd.DataFrame(outcome.tables["codes"]), pd.DataFrame(outcome.rows)
+    lengths = rows[rows["metric"] == "codelength"].set_index(["layer", "probe_seed"])["value"].sort_index()
+    np.testing.assert_allclose(codes.groupby(["layer", "probe_seed"])["bits"].sum(), lengths)
+    sizes = {sentence.id: len(sentence.words) for sentence in inputs.task.corpus["train"]}
+    assert (codes["labels"] == codes["sentence"].map(sizes)).all()
+    np.testing.assert_allclose(codes["uniform_bits"], codes["labels"] * np.log2(5))
 
 
 def test_blocks_add_up_to_the_code_and_to_all_labels(inputs, online):

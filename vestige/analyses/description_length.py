@@ -34,11 +34,12 @@ SPANS = ("span", "span_pair")
 
 @dataclass(frozen=True)
 class DescriptionLength(Analysis):
-    """A code length per layer, of the task and of a control task."""
+    """A code length per layer, of the task and of a control task; what every sentence takes, in the table `codes`."""
 
     name: ClassVar[str] = "description_length"
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
+    version = 2
     needs = frozenset({"hidden_states"})
     levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 
@@ -94,7 +95,8 @@ class DescriptionLength(Analysis):
             for seed in range(self.seeds):
                 sent = Sent.of(data, seed, control)
                 blocks = cut_blocks(sent.sizes, len(data.classes), self.fractions)
-                report = _Report(outcome, self.compat, seed)
+                ids = np.array([sentence.id for sentence in data.sentences["train"]], dtype=object)
+                report = _Report(outcome, self.compat, seed, ids[sent.sentences], sent.sizes)
                 report.uniform(blocks, log2(len(data.classes)))
                 if self.code == "online":
                     report.dropped(blocks, self.fractions)
@@ -107,21 +109,30 @@ class DescriptionLength(Analysis):
         data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in splits})
         sources = named_sources(self.inputs, data.widths)
         edges = data.edges(sources.values(), inputs.model, rescale=True)
+        ids = np.array(data.targets["train"].ids, dtype=object)
         outcome = Outcome()
         for remark in data.remarks():
             outcome.add(**remark)
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
             for seed in range(self.seeds):
-                self._edges(outcome, edges, sources, seed, shown)
+                self._edges(outcome, edges, ids, sources, seed, shown)
         return outcome
 
     def _edges(
-        self, outcome: Outcome, edges: Mapping[str, Edges], sources: Mapping[str, Source], seed: int, shown: Bar
+        self,
+        outcome: Outcome,
+        edges: Mapping[str, Edges],
+        ids: np.ndarray,
+        sources: Mapping[str, Source],
+        seed: int,
+        shown: Bar,
     ) -> None:
+        """ids: of the train sentences that have targets."""
         sentences, labels = edges["train"].sentences, Labels.of(edges["train"])
-        sent = edges["train"].in_order(np.random.default_rng([seed, sentences]).permutation(sentences))
+        order = np.random.default_rng([seed, sentences]).permutation(sentences)
+        sent = edges["train"].in_order(order)
         blocks = labels.blocks(sent, self.fractions)
-        report = _Report(outcome, self.compat, seed, labels.of_target)
+        report = _Report(outcome, self.compat, seed, ids[order], np.diff(sent.firsts), labels.of_target)
         report.uniform(blocks, labels.uniform)
         report.dropped(blocks, self.fractions)
         different = list(dict.fromkeys(sources.values()))
@@ -203,6 +214,10 @@ class _Report:
     outcome: Outcome
     compat: Compat
     seed: int
+    sentences: np.ndarray
+    """Ids, in the order in which they are sent."""
+    sizes: np.ndarray
+    """Rows of every sentence."""
     each: int = 1
     """Labels that are sent of every row."""
 
@@ -223,8 +238,29 @@ class _Report:
         for end, size, mine in zip(ends, np.diff([0, *ends]).tolist(), bits, strict=True):
             where: dict[str, Any] = {**place, "probe_seed": self.seed, "axis": "labels sent", "x": end}
             self.outcome.add(f"{name}block_bits", mine, n=size, **where)
+        if not name:
+            self._sentences(place, code, probe)
         if untrained := int(code.untrained[probe].sum()):
             self.outcome.add(f"{name}untrained_blocks", untrained, **place, probe_seed=self.seed, n=len(ends))
+
+    def _sentences(self, place: dict[str, Any], code: OnlineCode, probe: int) -> None:
+        """Rows of the table `codes`: a sentence's bits, and those of the uniform code."""
+        starts, count = np.cumsum(self.sizes) - self.sizes, len(self.sizes)
+        rows = {
+            "sentence": self.sentences,
+            "layer": np.full(count, place.get("layer", -1), dtype=np.int16),
+            "subset": np.full(count, place.get("subset", ""), dtype=object),
+            "probe_seed": np.full(count, self.seed, dtype=np.int16),
+            "labels": (self.sizes * self.each).astype(np.int32),
+            "uniform_bits": self.sizes * code.uniform,
+            "bits": np.add.reduceat(code.label_bits(self.compat)[probe], starts),
+        }
+        known = self.outcome.tables.get("codes")
+        self.outcome.tables["codes"] = (
+            rows
+            if known is None
+            else {column: np.concatenate([known[column], values]) for column, values in rows.items()}
+        )
 
     def variational(self, name: str, place: dict[str, Any], kl: float, data: float, labels: int, bits: float) -> None:
         """kl and data in nats; bits: of a label by the uniform code."""
@@ -238,6 +274,7 @@ class _Report:
         self.outcome.add(f"{name}codelength", bits, **where)
         self.outcome.add(f"{name}compression", uniform / bits, **where)
         self.outcome.add(f"{name}bits_per_label", bits / labels, **where)
+        self.outcome.add(f"{name}saved", 1 - bits / uniform, **where)
 
     def accuracy(self, name: str, place: dict[str, Any], right: Tensor) -> None:
         value = float(right.double().mean())

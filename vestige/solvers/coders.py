@@ -55,9 +55,9 @@ class Labelled:
 
 
 def price(log_p: Tensor, labels: Tensor, known: int | None) -> np.ndarray:
-    """(P,): nats of all labels that have a class."""
+    """(P, rows): nats of every label; nothing for one that has no class."""
     nats = class_nats(log_p, labels.clamp(min=0), known)
-    return torch.where(labels >= 0, nats, 0.0).sum(-1).numpy()
+    return torch.where(labels >= 0, nats, 0.0).numpy()
 
 
 @dataclass
@@ -81,13 +81,13 @@ class LinearCoder:
         self.chosen_at = 0
 
     def __call__(self, known: int, end: int) -> np.ndarray:
-        """(labellings,): nats of the labels from `known` to `end`, by probes of those before."""
+        """(labellings, rows): nats of the labels from `known` to `end`, by probes of those before."""
         alone = _alone(self.train.first(known).labels)
         if alone.all():
-            return np.full(len(alone), np.nan)
+            return np.full((len(alone), end - known), np.nan)
         coded = self.train.part(known, end)
         nats = price(log_probabilities(self.trained(known), coded.features), coded.labels, known if self.mix else None)
-        return np.where(alone, np.nan, nats)
+        return np.where(alone[:, None], np.nan, nats)
 
     def trained(self, known: int) -> Fit:
         """Fresh probes of the first labels."""
@@ -110,7 +110,7 @@ class LinearCoder:
         fit = self._train(mine, tried.flatten())
         known = len(mine.features) if self.mix else None
         log_p = log_probabilities(fit, held.features)
-        best = price(log_p, held.labels.repeat(len(tried), 1), known).reshape(tried.shape).argmin(0)
+        best = price(log_p, held.labels.repeat(len(tried), 1), known).sum(1).reshape(tried.shape).argmin(0)
         self.strength = tried[best, np.arange(labellings)]
         if self.inner_holdout:
             return self._train(sent, self.strength)
@@ -154,15 +154,15 @@ class MlpCoder:
     """(layers, labellings): factor on logarithms of probabilities."""
 
     def __call__(self, known: int, end: int) -> np.ndarray:
-        """(layers * labellings,)."""
+        """(layers * labellings, rows)."""
         alone = _alone(self.layers[0].first(known).labels)
         if alone.all():
-            return np.full(len(self.layers) * len(alone), np.nan)
+            return np.full((len(self.layers) * len(alone), end - known), np.nan)
         self.trained(known)
         coded = [layer.part(known, end) for layer in self.layers]
         log_p = self.log_probabilities([part.features for part in coded])
         nats = np.stack([price(mine, coded[0].labels, known if self.mix else None) for mine in log_p])
-        return np.where(alone, np.nan, nats).flatten()
+        return np.where(alone[:, None], np.nan, nats).reshape(-1, end - known)
 
     def trained(self, known: int) -> MlpFit:
         """Fresh networks on the first labels; epochs and sharpness are those best for held-out labels."""

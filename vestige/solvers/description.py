@@ -41,13 +41,13 @@ class Blocks:
 
 @dataclass(frozen=True)
 class OnlineCode:
-    """What P probes pay for every block."""
+    """What P probes pay for every label."""
 
     blocks: Blocks
     uniform: float
     """Bits per label of the uniform code."""
     nats: np.ndarray
-    """(P, blocks - 1): price of every block after the first."""
+    """(P, labels): price of every label after the first block."""
     untrained: np.ndarray
     """(P, blocks - 1): blocks sent by the uniform code because nothing could be learned from those before."""
 
@@ -56,14 +56,18 @@ class OnlineCode:
         """Length of the uniform code of all labels."""
         return self.blocks.ends[-1] * self.uniform
 
-    def block_bits(self, compat: Compat = "none") -> np.ndarray:
-        """(P, blocks).
+    def label_bits(self, compat: Compat = "none") -> np.ndarray:
+        """(P, labels), in the order in which they are sent.
 
         `voita2020` repeats a slip of the authors' notebooks, which add prices in nats to the bits
         of the first block; their published lengths are short of bits by a factor of up to ln 2.
         """
-        first = np.full((len(self.nats), 1), self.blocks.ends[0] * self.uniform)
+        first = np.full((len(self.nats), self.blocks.ends[0]), self.uniform)
         return np.concatenate([first, self.nats if compat == "voita2020" else self.nats / log(2)], axis=1)
+
+    def block_bits(self, compat: Compat = "none") -> np.ndarray:
+        """(P, blocks)."""
+        return np.add.reduceat(self.label_bits(compat), [0, *self.blocks.ends[:-1]], axis=1)
 
     def bits(self, compat: Compat = "none") -> np.ndarray:
         """(P,): length of the whole code."""
@@ -108,15 +112,16 @@ def online_code(
     """The code of P label sequences; `uniform` is the uniform code's bits per label.
 
     `fit_and_nll(known, end)` trains fresh probes on the first `known` labels and returns, for each,
-    -sum ln p over the labels from there to `end`, (P,); NaN for a probe that cannot be trained (one
-    class so far), whose block then goes by the uniform code.
+    -ln p of the labels from there to `end`, (P, end - known); NaN for a probe that cannot be trained
+    (one class so far), whose block then goes by the uniform code.
     """
-    nats = np.zeros((probes, len(blocks.ends) - 1))
-    untrained = np.zeros(nats.shape, dtype=bool)
+    first = blocks.ends[0]
+    nats = np.zeros((probes, blocks.ends[-1] - first))
+    untrained = np.zeros((probes, len(blocks.ends) - 1), dtype=bool)
     for block, (known, end) in enumerate(zip(blocks.ends, blocks.ends[1:], strict=False)):
-        price = np.asarray(fit_and_nll(known, end), dtype=np.float64)
-        untrained[:, block] = np.isnan(price)
-        nats[:, block] = np.where(np.isnan(price), (end - known) * uniform * log(2), price)
+        prices = np.asarray(fit_and_nll(known, end), dtype=np.float64)
+        untrained[:, block] = np.isnan(prices).any(1)
+        nats[:, known - first : end - first] = np.where(untrained[:, [block]], uniform * log(2), prices)
     return OnlineCode(blocks, uniform, nats, untrained)
 
 

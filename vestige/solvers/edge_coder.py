@@ -78,9 +78,9 @@ class EdgeCoder:
     """(sources,): factor on logits."""
 
     def __call__(self, known: int, end: int) -> np.ndarray:
-        """(sources,): nats of the targets from `known` to `end`, by probes of those before."""
+        """(sources, targets): nats of the targets from `known` to `end`, by probes of those before."""
         if (self.train.labels[:known] == self.train.labels[0]).all():
-            return np.full(len(self.sources), np.nan)
+            return np.full((len(self.sources), end - known), np.nan)
         self.train_on(known)
         return self.nats(self.train.part(known, end), known if self.mix else None)
 
@@ -98,8 +98,8 @@ class EdgeCoder:
         self.tick()
 
     def nats(self, edges: Edges, known: int | None) -> np.ndarray:
-        """(sources,): price of all targets."""
-        total = np.zeros(len(self.probes))
+        """(sources, targets): what each costs."""
+        found = []
         for targets, logits in predictions(edges, self.probes):
             sharp = logits * self.sharpness.view(-1, 1, 1)
             gold = torch.from_numpy(edges.labels[targets].astype(np.int64)).expand(len(sharp), -1, -1)
@@ -107,8 +107,8 @@ class EdgeCoder:
                 prices = bernoulli_nats(sharp, gold, known)
             else:
                 prices = class_nats(sharp.double().log_softmax(-1), gold.argmax(-1), known)
-            total += prices.sum(1).numpy()
-        return total
+            found.append(prices.numpy())
+        return np.concatenate(found, axis=1)
 
     def right(self, edges: Edges) -> Tensor:
         """(sources, targets): whether a target is given exactly its labels; those that train lacks are missed."""

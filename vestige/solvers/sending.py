@@ -66,6 +66,8 @@ class Sent:
     """Train rows in the order in which they are sent, and the labellings that are: the task, and its control."""
 
     order: np.ndarray
+    sentences: np.ndarray
+    """Their numbers, in the order in which they are sent."""
     sizes: np.ndarray
     """Labels of every sentence, in the order in which they are sent."""
     labels: dict[str, Tensor]
@@ -87,7 +89,7 @@ class Sent:
                 labels[split].append(mine)
         stacked = {split: torch.from_numpy(np.stack(mine)) for split, mine in labels.items()}
         stacked["train"] = stacked["train"][:, torch.from_numpy(order)]
-        return cls(order, sizes[shuffled], stacked, names)
+        return cls(order, shuffled, sizes[shuffled], stacked, names)
 
     def labelled(self, data: LabelledRows, layer: int, budget: int) -> Labelled:
         """Train rows of a layer, in memory if they fit the budget."""

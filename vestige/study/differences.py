@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from vestige.analyses import find_analysis
+from vestige.comparison.codes import compare_codes
 from vestige.comparison.differences import Settings, compare_items, compare_subsets, control_false_discoveries
 from vestige.comparison.domains import compare_domains
 from vestige.comparison.edges import compare_edges
@@ -20,7 +21,7 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
     """Every tuned model against its reference, for every analysis and task both were run on."""
     settings = Settings(**spec.compare.model_dump())
     tables = []
-    for base, tuned in _pairs(spec, cells, "items"):
+    for base, tuned in _pairs(spec, cells, "items", "codes"):
         table = _compared(base, tuned, settings)
         if table is not None:
             tables.append(_identified(table, tuned[0], base.model))
@@ -32,6 +33,8 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
 
 def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFrame | None:
     """The differences between a reference and the runs of a tuned model; None where items tell no right from wrong."""
+    if base.has("codes"):
+        return compare_codes(*_split([read_table("codes", cell) for cell in (base, *tuned)]), settings)
     if base.analysis == "edge_probe":
         return compare_edges(*_split([read_table("sentences", cell) for cell in (base, *tuned)]), settings)
     items = [read_table("items", cell) for cell in (base, *tuned)]
@@ -114,11 +117,13 @@ def neuron_changes_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def _pairs(spec: StudySpec, cells: Sequence[Cell], table: str) -> Iterator[tuple[Cell, list[Cell]]]:
-    """Cells of references that left a table, each with the cells of one tuned model's runs."""
+def _pairs(spec: StudySpec, cells: Sequence[Cell], *tables: str) -> Iterator[tuple[Cell, list[Cell]]]:
+    """Cells of references that left one of the tables, each with the cells of one tuned model's runs."""
     for name in spec.models:
         reference = spec.reference_of(name)
-        for base in [cell for cell in cells if cell.model == reference and cell.run == 0 and cell.has(table)]:
+        for base in [
+            cell for cell in cells if cell.model == reference and cell.run == 0 and any(map(cell.has, tables))
+        ]:
             tuned = [cell for cell in cells if cell.model == name and _key(cell) == _key(base)]
             if tuned:
                 yield base, tuned

@@ -60,6 +60,15 @@ def frame(inputs):
     return frame_of(inputs, **FEW)
 
 
+def test_sentences_add_up_to_the_code_of_their_targets(inputs):
+    outcome = DescriptionLength(**FEW).run(inputs)
+    codes, rows = pd.DataFrame(outcome.tables["codes"]), pd.DataFrame(outcome.rows)
+    names = codes["subset"].where(codes["subset"] != "", "layer " + codes["layer"].astype(str))
+    np.testing.assert_allclose(codes.groupby(names)["bits"].sum(), values(rows, "codelength").sort_index())
+    counts = {sentence.id: len(sentence.annotations[inputs.task.name]) for sentence in inputs.task.corpus["train"]}
+    assert (codes["labels"] == codes["sentence"].map(counts)).all()
+
+
 def test_rows_have_the_names_that_those_of_words_have(frame):
     lengths = values(frame, "codelength")
     assert lengths.index.tolist() == ["layer 0", "layer 1", "mix"]

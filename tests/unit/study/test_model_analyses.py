@@ -79,6 +79,15 @@ def test_scores_of_trees_are_compared_with_the_base_layer_by_layer(run):
     assert set(found["metric"]) == {"uuas", "dspr", "nspr"}
 
 
+def test_code_lengths_are_compared_with_the_base_layer_by_layer(run):
+    found = run.comparisons[run.comparisons["analysis"] == "description_length"]
+    assert found["metric"].tolist() == ["saved"] * 4 and found["layer"].tolist() == [0, 1, 2, 3]
+    for model, side in (("base", "base"), ("tuned", "tuned")):
+        expected = values(run, "description_length", model, "saved")["value"].astype(float)
+        assert found[side].tolist() == pytest.approx(expected.tolist())
+    assert (found["words"] == values(run, "description_length", "base", "codelength")["n"].iloc[0]).all()
+
+
 def test_models_in_memory_give_the_same_numbers(run, folder, tmp_path):
     given = Given({name: tiny_lm.encoder("bert", seed) for name, seed in (("base", 0), ("tuned", 1))})
     models = {"base": {"load": "(given)"}, "tuned": {"load": "(given)", "reference": "base"}}

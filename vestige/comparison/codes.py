@@ -1,0 +1,32 @@
+"""Differences between the code lengths of a tuned model and of its reference."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from vestige.comparison.differences import Settings, judge
+from vestige.comparison.pairing import pair
+
+
+def compare_codes(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None) -> pd.DataFrame:
+    """Metric saved, the share of the uniform code that vectors save, per layer or mix (`subset`).
+
+    From the tables `codes` that online codes leave; columns as those of `compare_items`. Sentences are drawn
+    anew and change sides whole, with the bits that they took: how another order of sending would have trained
+    the probes is not in the interval. A higher share is a property more easily read out.
+    """
+    settings = settings or Settings()
+    parts = []
+    for subset in base["subset"].drop_duplicates():
+        tables = [table[table["subset"] == subset] for table in (base, *tuned)]
+        if any(table.empty for table in tables):
+            continue
+        sizes = tables[0].drop_duplicates("sentence").set_index("sentence")
+        first, *others = (table.assign(word=0, correct=table["uniform_bits"] - table["bits"]) for table in tables)
+        paired = pair(first, others)
+        mine = sizes.loc[paired.sentences]
+        paired = replace(paired, words=mine["uniform_bits"].to_numpy(dtype=float))
+        rows = judge("saved", paired, paired.base, paired.tuned, settings).assign(words=int(mine["labels"].sum()))
+        parts.append(rows.assign(subset=subset, layer=pd.NA) if subset else rows)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
