@@ -287,22 +287,24 @@ def _codes(page: Page, run: StudyRun) -> None:
     page.table(["labels", "tuned on", *map(str, range(depth))], lines, "Online code in kilobits, by layer (EWT)")
     page.text(
         "What is saved of the code that knows only how many labels there are, in percent, at the layer that saves most "
-        "in the base model; changes in points with 95 % intervals over sentences. \\* shown to differ: q at most 0.05."
+        "in the base model, or of a mix of all layers; changes in points with 95 % intervals over sentences. \\* shown to differ: q at most 0.05."
     )
     lines = [_saving(run, name) for name in SAVING]
-    page.table(["labels", "layer", "base", "randomised", *TUNED.values()], lines, "Saved of the uniform code")
+    page.table(["labels", "read from", "base", "randomised", *TUNED.values()], lines, "Saved of the uniform code")
 
 
 def _saving(run: StudyRun, name: str) -> list[str]:
     corpus, task = SAVING[name]
-    saved = {
-        model: _by_layer(run, "description_length", "saved", model, corpus=corpus, task=task)
-        for model in ("base", "random twin")
-    }
-    layer = int(saved["base"].argmax())
-    found = pick(run.comparisons, analysis="description_length", corpus=corpus, task=task, metric="saved", layer=layer)
-    cells = [_change(row) for _, row in found.set_index("model").loc[list(TUNED)].iterrows()]
-    return [name, str(layer), *(f"{100 * saved[model][layer]:.1f}" for model in saved), *cells]
+    levels, changes = (
+        pick(table, analysis="description_length", corpus=corpus, task=task, metric="saved")
+        for table in (run.results, run.comparisons)
+    )
+    base = pick(levels, model="base")
+    best = base.loc[base["value"].astype(float).idxmax()]
+    where = {"subset": "mix"} if best["subset"] == "mix" else {"layer": best["layer"]}
+    cells = [f"{100 * one(levels, 'saved', model=model, **where):.1f}" for model in ("base", "random twin")]
+    cells += [_change(row) for _, row in pick(changes, **where).set_index("model").loc[list(TUNED)].iterrows()]
+    return [name, str(next(iter(where.values()))), *cells]
 
 
 if __name__ == "__main__":
