@@ -169,8 +169,8 @@ def _domain_claim(run: StudyRun) -> Claim:
         row = rows.loc[rows["layer"].astype(int).idxmax()]
         verdicts.append(True if row["high"] < 0 else False if row["low"] > 0 else None)
         told.append(
-            f"{TUNED[model]} {row['in_domain']:.2f} on its own data, {row['out_of_domain']:.2f} on WikiText-2 (difference "
-            f"{row['difference']:+.2f}, {row['low']:+.2f} to {row['high']:+.2f})"
+            f"{TUNED[model]} {row['in_domain']:.2f} on its own data, {row['out_of_domain']:.2f} on WikiText-2 "
+            f"(difference {row['difference']:+.2f}, {row['low']:+.2f} to {row['high']:+.2f})"
         )
     return Claim(
         "Representations of in-domain examples change far more than those of others.",
@@ -287,7 +287,8 @@ def _codes(page: Page, run: StudyRun) -> None:
     page.table(["labels", "tuned on", *map(str, range(depth))], lines, "Online code in kilobits, by layer (EWT)")
     page.text(
         "What is saved of the code that knows only how many labels there are, in percent, at the layer that saves most "
-        "in the base model, or of a mix of all layers; changes in points with 95 % intervals over sentences. \\* shown to differ: q at most 0.05."
+        "in the base model, or of a mix of all layers; changes in points with 95 % intervals over sentences. "
+        "\\* shown to differ: q at most 0.05."
     )
     lines = [_saving(run, name) for name in SAVING]
     page.table(["labels", "read from", "base", "randomised", *TUNED.values()], lines, "Saved of the uniform code")
