@@ -90,6 +90,11 @@ class Analysis(ABC):
         pooling = getattr(self, "pooling", None)
         return () if pooling is None else (pooling,)
 
+    @property
+    def splits(self) -> tuple[str, ...] | None:
+        """Splits whose hidden states `run` reads; None: all that the corpus has."""
+        return None
+
     @abstractmethod
     def run(self, inputs: Inputs) -> Outcome:
         """Compute; a pure function of the parameters and the inputs."""

@@ -69,6 +69,10 @@ class SimilarityAnalysis(Analysis):
         if self.n is not None and self.n < LEAST_ITEMS:
             raise AnalysisError(f"similarity: a sample of {self.n} words is too small", fix=f"n >= {LEAST_ITEMS}")
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return (self.split,)
+
     def run(self, inputs: Inputs) -> Outcome:
         if inputs.reference is None:
             raise AnalysisError(

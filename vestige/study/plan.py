@@ -142,6 +142,17 @@ def _poolings(spec: StudySpec, corpus: str, model: str) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
+def _splits(spec: StudySpec, name: str, corpus: Corpus) -> list[str]:
+    """Splits of a corpus whose hidden states some analysis reads, of whatever model."""
+    asked = [
+        analysis.parameters.splits
+        for analysis in spec.analyses
+        if "hidden_states" in analysis.parameters.needs
+        and any(task.partition("/")[0] == name for task in analysis.tasks)
+    ]
+    return [split for split in corpus.splits if any(splits is None or split in splits for splits in asked)]
+
+
 def _represent(
     spec: StudySpec, name: str, corpus: Corpus, made: Made, root: Path
 ) -> dict[str, dict[str, Representations]]:
@@ -153,14 +164,14 @@ def _represent(
     by_split = {
         split: represent(
             made.encoder,
-            sentences,
+            corpus[split],
             poolings,
             dtype=compute.dtype,
             on_overflow=compute.on_overflow,
             on_vanished=compute.on_vanished,
             cache=root,
         )
-        for split, sentences in corpus.splits.items()
+        for split in _splits(spec, name, corpus)
     }
     return {pooling: {split: found[pooling] for split, found in by_split.items()} for pooling in poolings}
 

@@ -57,6 +57,14 @@ def test_a_model_without_a_reference_is_measured_alone_where_that_says_something
     assert values(run, "similarity", "base", "rsa").empty
 
 
+def test_only_splits_that_an_analysis_reads_are_represented(folder, tmp_path):
+    analyses = [{"similarity": {"tasks": ["trees/upos"], "n": 60, "groups": 0, "measures": ["cka"], "split": "dev"}}]
+    models = {"base": str(folder / "base"), "tuned": {"load": str(folder / "tuned"), "reference": "base"}}
+    raw = {"study": "one", "models": models, "corpora": {"trees": "treebank"}, "analyses": analyses, "limit": 24}
+    Study(make_spec(raw), tmp_path / "run", cache=tmp_path / "cache").run(1)
+    assert len(list((tmp_path / "cache" / "representations").iterdir())) == 2
+
+
 def test_probes_of_trees_and_code_lengths_are_there_for_every_model(run):
     for model in ("base", "tuned", "random twin"):
         assert set(values(run, "structural_probe", model, "uuas")["layer"]) == {0, 1, 2, 3}
