@@ -27,7 +27,8 @@ def test_converged_probes_are_those_of_scikit_learn(tmp_path, l2):
     labels = {split: np.array([s.annotations["label"] for s in made[split]]) for split in ("train", "test")}
     for layer in range(2):
         train, test = (inputs.representations[split].layer(layer) for split in ("train", "test"))
-        scale = 1 / np.sqrt((train.astype(np.float64) ** 2).mean())
+        train, test = (rows - train.mean(0, dtype=np.float64) for rows in (train, test))
+        scale = 1 / np.sqrt((train**2).mean())
         # scikit-learn sums the loss and halves the penalty, ours is the mean loss and the whole penalty.
         theirs = LogisticRegression(C=1 / (2 * l2 * len(train)), tol=1e-8, max_iter=5000)
         theirs.fit(train * scale, labels["train"])

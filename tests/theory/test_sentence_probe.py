@@ -78,6 +78,19 @@ def test_scale_is_nothing_to_a_converged_probe_and_something_to_senteval(made, i
     assert changes["converged"] < 0.01 and changes["senteval"] > 0.1
 
 
+@pytest.mark.parametrize("probe", ["linear", "mlp"])
+def test_a_long_vector_that_all_sentences_share_is_nothing_to_a_converged_probe(made, inputs, tmp_path, probe):
+    """A thousand times as long as what tells the sentences apart, as the [CLS] of lower layers has it."""
+    shared = 1000 * np.linspace(-1, 1, 12)
+    planted = sentence_vectors.planted(1)
+    moved = sentence_vectors.represent(tmp_path, made, lambda s, layer: planted(s, layer) + shared)
+    before, after = (
+        table(SentenceProbe(probe=probe, seeds=1, control="none").run(given), "accuracy") for given in (inputs, moved)
+    )
+    assert before[1] > 0.9
+    np.testing.assert_allclose(before, after, atol=0.03)
+
+
 @pytest.mark.parametrize("protocol", ["converged", "senteval"])
 def test_vectors_that_are_all_alike_give_one_label_to_all(made, tmp_path, protocol):
     inputs = sentence_vectors.represent(tmp_path, made, lambda s, layer: np.ones(12), layers=1, noise=0.0)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vestige.solvers.problem import Features, Fit, unit_scale
+from vestige.solvers.problem import Features, Fit, standard, unit_scale
 from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate, log_frequencies, solve
 
 seeds = st.integers(0, 10_000)
@@ -125,10 +125,19 @@ class TestRidge:
         x, y = problem(seed)
         objectives = []
         for rows in (x, (factor * x).astype(np.float32)):
-            features = Features(rows)
-            features = features.scaled(unit_scale(features, "layer"))
-            objectives.append(solve(features, y, 3, [0.0], [1e-2]).objective.item())
+            objectives.append(solve(standard(rows, "layer"), y, 3, [0.0], [1e-2]).objective.item())
         assert objectives[0] == pytest.approx(objectives[1], abs=1e-5)
+
+    @settings(max_examples=10)
+    @given(seeds, st.floats(-100, 100))
+    def test_a_layer_moved_as_a_whole_tells_the_same(self, seed, far):
+        x, y = problem(seed)
+        shift = far * np.random.default_rng(seed).normal(size=x.shape[1])
+        objectives = [
+            solve(standard(rows, "layer"), y, 3, [0.0], [1e-2]).objective.item()
+            for rows in (x, (x + shift).astype(np.float32))
+        ]
+        assert objectives[0] == pytest.approx(objectives[1], abs=1e-4)
 
 
 class TestCertificate:

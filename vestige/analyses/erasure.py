@@ -30,7 +30,7 @@ from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm import Head, kind_of, last_state, resolve_method
 from vestige.models.lm_head import HeadChoice, choose_head, head_path
 from vestige.progress import bar
-from vestige.solvers.problem import Features, log_probabilities, unit_scale
+from vestige.solvers.problem import log_probabilities, standard
 from vestige.solvers.quasi_newton import principal_axes, solve
 
 
@@ -48,6 +48,7 @@ class Erasure(Analysis):
     source: ClassVar[str] = "LEACE, Belrose et al. 2023; random directions after amnesic probing, Elazar et al. 2021"
     needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
+    version = 2
     models = 2
     alone = True
 
@@ -134,12 +135,12 @@ class Erasure(Analysis):
 
     def _accuracy(self, rows: Mapping[str, np.ndarray], data: WordRows, what: str) -> float:
         """Of a linear probe on the scored split; the ridge is chosen on dev, as in a layer-wise probe."""
-        scale = unit_scale(Features(rows["train"]), what)
-        train = Features(rows["train"], scale).resident()
+        frame = standard(rows["train"], what)
+        train = frame.resident()
         axes, labels = principal_axes(train), data.labels["train"].unsqueeze(0)
 
         def right(fit: Any, split: str) -> float:
-            predicted = log_probabilities(fit, Features(rows[split], scale))[0].argmax(-1)
+            predicted = log_probabilities(fit, frame.like(rows[split]))[0].argmax(-1)
             return float((predicted == data.labels[split]).double().mean())
 
         best, best_fit, start = -1.0, None, None

@@ -22,7 +22,7 @@ from vestige.progress import bar
 from vestige.representations.store import Representations
 from vestige.solvers.adam import AdamRecipe, solve_by_adam
 from vestige.solvers.mlp import MlpRecipe, solve_mlp
-from vestige.solvers.problem import Features, Fit, log_probabilities, unit_scale
+from vestige.solvers.problem import Features, Fit, log_probabilities, standard
 from vestige.solvers.quasi_newton import principal_axes, solve
 
 L2_PATH = (200.0, 20.0, 2.0)
@@ -41,7 +41,7 @@ class LayerProbe(Analysis):
     """A probe per layer, all seeds together.
 
     Protocols. `converged`: trained until its distance from the optimum is certified to be at most
-    `tolerance`; the rows of a layer are scaled by one number, and the ridge is chosen on dev. Such
+    `tolerance`; the rows of a layer are centred and scaled by one number, and the ridge is chosen on dev. Such
     a linear probe has one answer, so seeds vary the control task only. `durrani`: the papers'
     setting (Adam 1e-3, batches of 512 shuffled, 10 epochs, no scaling, no penalty unless given).
     """
@@ -51,6 +51,7 @@ class LayerProbe(Analysis):
     source: ClassVar[str] = "durrani2021, section 4.1; control tasks after Hewitt & Liang 2019"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
+    version = 2
 
     protocol: Literal["converged", "durrani"] = "converged"
     probe: Literal["linear", "mlp"] = "linear"
@@ -68,7 +69,7 @@ class LayerProbe(Analysis):
     """The split that is scored."""
 
     def run(self, inputs: Inputs) -> Outcome:
-        data = Data.of(inputs, self.split)
+        data = Data.of(WordRows.of(inputs, self.split), inputs.model)
         outcome = Outcome()
         for metric, value in baseline_accuracies(inputs.task, self.split).items():
             outcome.add(metric, value, n=len(data.words[self.split]))
@@ -141,7 +142,7 @@ class LayerProbe(Analysis):
         return best_ridge, best
 
     def _fit_by_adam(self, group: range, data: "Data", controls: dict | None, scores: "Scores") -> None:
-        layers = [data.features("train", layer, scale=False) for layer in group]
+        layers = [data.features("train", layer, raw=True) for layer in group]
         recipe = AdamRecipe(l1=self.l1, l2=self.l2 or 0.0)
         seeds = list(range(self.seeds))
         labels = data.labels["train"].expand(self.seeds, -1)
@@ -149,18 +150,18 @@ class LayerProbe(Analysis):
             labels, seeds = torch.cat([labels, controls["train"]]), seeds * 2
         fits = solve_by_adam(layers, labels, len(data.classes), recipe, seeds)
         for layer, fit in zip(group, fits, strict=True):
-            log_p = log_probabilities(fit, data.features(self.split, layer, scale=False))
+            log_p = log_probabilities(fit, data.features(self.split, layer, raw=True))
             scores.fitted(layer, replace(fit, gap=fit.gap[:1], objective=fit.objective[:1]), recipe.l2)
             scores.task(layer, log_p[: self.seeds])
             if controls is not None:
                 scores.control(layer, log_p[self.seeds :], controls[self.split])
 
     def _fit_mlp(self, group: range, data: "Data", controls: dict | None, scores: "Scores") -> None:
-        scale = self.protocol == "converged"
+        raw = self.protocol == "durrani"
         train, dev, held = (
-            [data.features(split, layer, scale) for layer in group] for split in ("train", "dev", self.split)
+            [data.features(split, layer, raw=raw) for layer in group] for split in ("train", "dev", self.split)
         )
-        train = [features.resident() for features in train] if scale else train
+        train = train if raw else [features.resident() for features in train]
         seeds = list(range(self.seeds))
         recipe = MlpRecipe(hidden=self.hidden)
 
@@ -178,19 +179,16 @@ class LayerProbe(Analysis):
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of every split, and the scale of every layer."""
+    """Rows of every split, and how those of every layer are centred and scaled."""
 
     rows: WordRows
-    scales: list[float]
+    frames: list[Features]
+    """Of train, a layer each."""
 
     @classmethod
-    def of(cls, inputs: Inputs, scored: str) -> "Data":
-        rows = WordRows.of(inputs, scored)
+    def of(cls, rows: WordRows, model: str) -> "Data":
         train = rows.representations["train"]
-        scales = [
-            unit_scale(Features(train.layer(layer)), f"{inputs.model}, layer {layer}") for layer in range(train.layers)
-        ]
-        return cls(rows, scales)
+        return cls(rows, [standard(train.layer(at), f"{model}, layer {at}") for at in range(train.layers)])
 
     @property
     def representations(self) -> dict[str, Representations]:
@@ -212,8 +210,10 @@ class Data:
     def layers(self) -> int:
         return self.representations["train"].layers
 
-    def features(self, split: str, layer: int, scale: bool = True) -> Features:
-        return Features(self.representations[split].layer(layer), self.scales[layer] if scale else 1.0)
+    def features(self, split: str, layer: int, raw: bool = False) -> Features:
+        """Rows around the mean of train and at unit root mean square, or as they are."""
+        rows = self.representations[split].layer(layer)
+        return Features(rows) if raw else self.frames[layer].like(rows)
 
 
 class Scores:

@@ -22,7 +22,6 @@ from vestige.errors import AnalysisError
 from vestige.progress import bar
 from vestige.representations.pool import SENTENCE_POOLINGS
 from vestige.representations.store import Representations
-from vestige.solvers.problem import Features, unit_scale
 from vestige.solvers.senteval import SEED, SentEvalRecipe, solve_senteval
 
 LEAST_DEV = 10
@@ -46,6 +45,7 @@ class SentenceProbe(Analysis):
     source: ClassVar[str] = "mosbach2020, section 4; SentEval (Conneau & Kiela 2018)"
     needs = frozenset({"hidden_states"})
     levels = ("sentence", "sentence_pair")
+    version = 2
 
     protocol: Literal["converged", "senteval"] = "converged"
     probe: Literal["linear", "mlp"] = "linear"
@@ -132,10 +132,7 @@ class SentenceProbe(Analysis):
     def _fit(self, inputs: Inputs, rows: WordRows, tick: Callable[..., None]) -> Outcome:
         """The rows and items of one pooling."""
         train = rows.representations["train"]
-        scales = [
-            unit_scale(Features(train.layer(layer)), f"{inputs.model}, layer {layer}") for layer in range(train.layers)
-        ]
-        data, outcome = Data(rows, scales), Outcome()
+        data, outcome = Data.of(rows, inputs.model), Outcome()
         scores = Scores(outcome, data, self.split)
         controls = None if self.control == "none" or inputs.baseline else rows.control_labels(self.seeds)
         if controls is not None:
@@ -159,7 +156,7 @@ class SentenceProbe(Analysis):
     ) -> None:
         recipe = SentEvalRecipe(hidden=self.hidden if self.probe == "mlp" else 0, dropout=self.dropout)
         recipe = recipe if self.l2 is None else replace(recipe, l2=(self.l2,))
-        train, dev, held = (data.features(split, layer, scale=False) for split in ("train", "dev", self.split))
+        train, dev, held = (data.features(split, layer, raw=True) for split in ("train", "dev", self.split))
         train, found = train.resident(), []
         for seed in range(self.seeds):
             labels, dev_labels = (

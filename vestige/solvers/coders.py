@@ -51,7 +51,7 @@ class Labelled:
     def part(self, start: int, end: int) -> "Labelled":
         array = self.features.array
         cut = array.part(start, end) if isinstance(array, Ordered) else array[start:end]
-        return Labelled(Features(cast(np.ndarray, cut), self.features.scale), self.labels[:, start:end])
+        return Labelled(self.features.like(cast(np.ndarray, cut)), self.labels[:, start:end])
 
 
 def price(log_p: Tensor, labels: Tensor, known: int | None) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What a solver is given and what it gives back."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,9 +16,13 @@ RESIDENT_BYTES = 1 << 30
 """A layer smaller than this is copied into memory before many passes over it."""
 
 
+STILL = 1e-5
+"""Rows whose spread is a smaller share of their size than this are all alike: what is left is rounding."""
+
+
 @dataclass(frozen=True)
 class Features:
-    """Rows of one layer, multiplied by one number when read.
+    """Rows of one layer, a common vector taken off and multiplied by one number when read.
 
     The one number makes a probe indifferent to the scale of a layer: fine-tuning may blow a
     layer up or shrink it without changing what it tells.
@@ -27,6 +31,8 @@ class Features:
     array: np.ndarray
     """(rows, width), in memory or memory-mapped."""
     scale: float = 1.0
+    centre: np.ndarray | None = None
+    """(width,): what is taken off every row."""
 
     def __len__(self) -> int:
         return self.array.shape[0]
@@ -36,11 +42,14 @@ class Features:
         return self.array.shape[1]
 
     def rows(self, which: slice | np.ndarray) -> Tensor:
-        """Some rows, scaled, as a float32 tensor."""
+        """Some rows, centred and scaled, as a float32 tensor."""
         block = self.array[which]
-        if self.scale == 1.0 and block.dtype == np.float32 and block.flags.writeable:
+        if self.scale == 1.0 and self.centre is None and block.dtype == np.float32 and block.flags.writeable:
             return torch.from_numpy(block)
-        return torch.from_numpy(np.array(block, dtype=np.float32)).mul_(self.scale)
+        rows = np.array(block, dtype=np.float32)
+        if self.centre is not None:
+            rows -= self.centre
+        return torch.from_numpy(rows).mul_(self.scale)
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Tensor]]:
         """(slice, rows) over all rows, in order."""
@@ -50,7 +59,11 @@ class Features:
 
     def scaled(self, scale: float) -> "Features":
         """The same rows under another scale."""
-        return Features(self.array, scale)
+        return replace(self, scale=scale)
+
+    def like(self, array: np.ndarray) -> "Features":
+        """Other rows with the same centre and scale."""
+        return replace(self, array=array)
 
     def resident(self, budget: int = RESIDENT_BYTES) -> "Features":
         """The scaled rows copied into memory if they fit the budget, else as they are."""
@@ -74,6 +87,23 @@ def unit_scale(features: Features, what: str) -> float:
             fix="check the model; no probe can be trained on this layer",
         )
     return 1.0 / size
+
+
+def standard(array: np.ndarray, what: str) -> Features:
+    """The rows around their mean, at root mean square 1.
+
+    All rows of a layer may share a vector a thousand times as long as what tells them apart (the [CLS] of some
+    encoders does). Biases are free of penalty, so taking it off leaves the problem as it is; but it must
+    not set the scale against which weights are penalised.
+    """
+    features = Features(array)
+    size = 1.0 / unit_scale(features, what)
+    total = np.zeros(features.width)
+    for _, rows in features.blocks():
+        total += rows.double().sum(0).numpy()
+    centred = Features(array, centre=(total / len(features)).astype(np.float32))
+    spread = root_mean_square(centred)
+    return centred.scaled(1.0 / (spread if spread > STILL * size else size))
 
 
 def check_labels(labels: Tensor, classes: int, rows: int) -> None:

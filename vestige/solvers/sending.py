@@ -14,7 +14,7 @@ from vestige.errors import AnalysisError
 from vestige.representations.store import Representations
 from vestige.solvers.coders import Labelled
 from vestige.solvers.description import Ordered
-from vestige.solvers.problem import Features, unit_scale
+from vestige.solvers.problem import Features, standard
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class LabelledRows:
     labels: dict[str, np.ndarray]
     """(rows,) class numbers; -1 for labels that train lacks."""
     classes: list[str]
-    scales: list[float]
+    layers: list[Features]
+    """Of train, each around its mean and at unit root mean square."""
 
     @classmethod
     def of(cls, task: Task, found: Mapping[str, Representations], model: str) -> "LabelledRows":
@@ -39,18 +40,16 @@ class LabelledRows:
             )
         number = {label: at for at, label in enumerate(classes)}
         labels = {split: np.array([number.get(x, -1) for x in row]) for split, row in names.items()}
-        scales = [
-            unit_scale(Features(found["train"].layer(at)), f"{model}, layer {at}")
-            for at in range(found["train"].layers)
-        ]
-        return cls(found, {split: task.corpus[split] for split in found}, labels, classes, scales)
+        train = found["train"]
+        layers = [standard(train.layer(at), f"{model}, layer {at}") for at in range(train.layers)]
+        return cls(found, {split: task.corpus[split] for split in found}, labels, classes, layers)
 
     @property
     def train(self) -> Representations:
         return self.representations["train"]
 
     def features(self, split: str, layer: int) -> Features:
-        return Features(self.representations[split].layer(layer), self.scales[layer])
+        return self.layers[layer].like(self.representations[split].layer(layer))
 
 
 def _names(annotations: Sequence[Any], index: np.ndarray) -> list[str]:
@@ -94,7 +93,7 @@ class Sent:
     def labelled(self, data: LabelledRows, layer: int, budget: int) -> Labelled:
         """Train rows of a layer, in memory if they fit the budget."""
         rows = cast(np.ndarray, Ordered(data.train.layer(layer), self.order))
-        return Labelled(Features(rows, data.scales[layer]).resident(budget), self.labels["train"])
+        return Labelled(data.layers[layer].like(rows).resident(budget), self.labels["train"])
 
 
 def _control(data: LabelledRows, seed: int) -> dict[str, np.ndarray]:

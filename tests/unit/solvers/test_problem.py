@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vestige.errors import AnalysisError
-from vestige.solvers.problem import Features, Fit, log_probabilities, root_mean_square, unit_scale
+from vestige.solvers.problem import Features, Fit, log_probabilities, root_mean_square, standard, unit_scale
 
 ROWS = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
 
@@ -49,6 +49,21 @@ def test_the_unit_scale_brings_the_root_mean_square_to_one_whatever_the_scale_be
 def test_a_layer_without_a_scale_is_named(value, complaint):
     with pytest.raises(AnalysisError, match=f"layer 4: activations are {complaint}"):
         unit_scale(Features(np.full((2, 2), value, dtype=np.float32)), "layer 4")
+
+
+def test_standard_rows_have_mean_zero_and_size_one_and_other_rows_are_read_like_them():
+    found = standard((1e3 + 0.5 * ROWS).astype(np.float32), "x")
+    rows = found.rows(slice(None)).double()
+    assert rows.mean(0).abs().max() < 1e-3 and root_mean_square(found) == pytest.approx(1.0, rel=1e-4)
+    other = np.float32([[1, 2, 3]])
+    expected = (other - found.centre) * found.scale
+    np.testing.assert_allclose(found.like(other).rows(slice(None)).numpy(), expected, rtol=1e-6)
+    np.testing.assert_array_equal(found.resident().rows(slice(1, 3)), found.rows(slice(1, 3)))
+
+
+def test_rows_that_differ_by_rounding_alone_are_all_alike():
+    noise = 1e-7 * np.random.default_rng(0).normal(size=(50, 3))
+    assert root_mean_square(standard((0.5 + noise).astype(np.float32), "x")) < 1e-5
 
 
 def test_log_probabilities_of_several_probes_are_those_of_each():
