@@ -87,6 +87,16 @@ def _head(page: Page, run: StudyRun) -> None:
             values = [100 * copy["curve"][-1][f"dev_{measure}"] for copy in copies]
             lines.append([title, f"{np.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"])
     page.table(["task", "on dev: mean of the runs (their range)"], lines, "Table 1: the tuned models")
+    alike = [
+        TUNED[name]
+        for name in TUNED
+        if all(copy["curve"][-1].get("dev_matthews") == 0 for copy in run.tables.lock["models"][name])
+    ]
+    if alike:
+        page.text(
+            f"No run of {listing(alike)} learnt its task: every one of them gives the same label to all held-out "
+            "examples. What changes in these models comes from training that led nowhere."
+        )
 
 
 def _groups(page: Page, changes: Changes, number: int, tasks: tuple[str, ...]) -> None:

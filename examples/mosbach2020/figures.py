@@ -1,5 +1,7 @@
 """The figures of the page."""
 
+from math import ceil
+
 import altair as alt
 import pandas as pd
 
@@ -96,11 +98,17 @@ def perplexities(run: StudyRun) -> pd.DataFrame:
             rows = pick(found, model=during, metric="perplexity", x=None)
             records += [_record("during", name, int(during.split("@")[1]), value) for value in rows["value"]]
         whole = pick(mine, metric="perplexity", x=None)
-        last = int(run.tables.lock["models"][name][0]["steps"])
-        records += [_record("during", name, last, value) for value in whole["value"]]
+        records += [_record("during", name, _steps(run, name), value) for value in whole["value"]]
         for row in pick(mine, metric="perplexity", axis="last_replaced", subset="layers").itertuples():
             records.append(_record("replaced", name, int(row.x), row.value))
     return pd.DataFrame(records)
+
+
+def _steps(run: StudyRun, name: str) -> int:
+    """How many steps a model was tuned."""
+    lock = run.tables.lock
+    recipe, examples = lock["models"][name][0]["recipe"], lock["corpora"][name]["splits"]["train"]["sentences"]
+    return ceil(examples / recipe["batch"]) * recipe["epochs"]
 
 
 def _record(part: str, name: str, x: int, value: float) -> dict[str, object]:
