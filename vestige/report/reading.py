@@ -75,11 +75,18 @@ class Reading:
 
     @cached_property
     def tuned_runs(self) -> dict[str, int]:
-        """Runs of fine-tuning of every model that is compared with another."""
+        """Runs of every model that is compared with another, or that the study tuned and looked at."""
         found = {group.model: group.runs for group in self.groups}
         for group in self.neuron_groups:
             for model, runs in group.runs.items():
                 found.setdefault(model, runs)
+        if "runs" in self.comparisons:
+            for model, most in self.comparisons.groupby("model", sort=False)["runs"].max().items():
+                found.setdefault(str(model), int(most))
+        looked_at = set(self.results["model"]) if "model" in self.results else set()
+        for name, copies in self.lock.get("models", {}).items():
+            if name in looked_at and any("tuned_on" in copy for copy in copies):
+                found.setdefault(name, len(copies))
         return found
 
     @cached_property

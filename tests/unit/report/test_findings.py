@@ -133,6 +133,15 @@ def test_two_tasks_of_one_model_are_told_apart_by_model_and_corpus_only_where_ne
     assert [titles.group(group) for group in groups[:2]] == ["Part of speech (bank), a", "Part of speech (bank), b"]
 
 
+def test_a_setting_with_several_values_is_named_in_words() -> None:
+    cells = cells_frame({"inputs": ["layers", "mix"]}, {"inputs": ["mix"]}, {"inputs": None})
+    assert [setting.name for setting in read_settings(cells).values()] == [
+        "inputs layers and mix",
+        "inputs mix",
+        "inputs not set",
+    ]
+
+
 def test_one_run_is_about_one_checkpoint() -> None:
     frames = small_frames()
     groups = split_groups(frames.comparisons, read_settings(frames.cells))
