@@ -59,8 +59,8 @@ def test_runs_are_counted_for_models_that_no_layer_probe_compares():
     rows = frame([{"metric": "perplexity", "value": 9.0}], analysis="perplexity", model="cola")
     models = {"base": [{"source": "minilm"}], "cola": [{"tuned_on": "cola/cola"}] * 3, "rte": [{"tuned_on": "rte/rte"}]}
     assert reading(rows, models=models).tuned_runs == {"cola": 3}
-    compared = pd.DataFrame({"model": "mnli", "runs": 1, "metric": "saved", "analysis": "edge_probe", "layer": [0, 1]})
-    assert Reading(frozen(), compared, cells_frame(), {}).tuned_runs == {"mnli": 1}
+    compared = comparison([0.1, 0.1], "saved").assign(analysis="description_length", model="mnli")
+    assert reading(frozen(), compared).tuned_runs == {"mnli": 1}
 
 
 class TestFrames:
