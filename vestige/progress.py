@@ -1,19 +1,26 @@
 """The one way in which library code tells how far it is.
 
 A bar appears on a terminal's standard error when the work has lasted longer than two seconds;
-anywhere else nothing is shown. `quiet()` switches bars off altogether.
+in a log file or a notebook a line a minute says how far it is. `quiet()` switches both off.
 """
 
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 PATIENCE = 2.0
 """Seconds a piece of work may last before its bar is shown."""
 
+LINE_EVERY = 60.0
+"""Seconds between two lines where there is no terminal; all bars together keep to it."""
+
 _quiet = False
+_last_line = 0.0
+_open_bars: list["Bar"] = []
+"""From the outermost to the innermost."""
 
 
 def quiet(value: bool = True) -> None:
@@ -30,19 +37,35 @@ class Bar:
         self.total = total
         self.done = 0
         self._started = time.monotonic()
-        self._visible = not _quiet and sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty()
         self._display: Any = None
         self._row: Any = None
 
     def advance(self, units: int = 1, description: str | None = None) -> None:
         """Report `units` more of work done, optionally under a new description."""
+        global _last_line
         self.done += units
         if description is not None:
             self.description = description
-        if self._display is None and self._visible and time.monotonic() - self._started > PATIENCE:
-            self._open()
+        now = time.monotonic()
         if self._display is not None:
             self._display.update(self._row, completed=self.done, description=self.description)
+        elif not _quiet and self._terminal and now - self._started > PATIENCE:
+            self._open()
+        elif not _quiet and not self._terminal and now - max(self._started, _last_line) > LINE_EVERY:
+            _last_line = now
+            print("; ".join(shown._position(now) for shown in _open_bars), file=sys.stderr, flush=True)
+
+    def _position(self, now: float) -> str:
+        """How far this bar is, in words."""
+        taken = now - self._started
+        said = f"{self.description}: {self.done}"
+        if self.total is not None:
+            said += f" of {self.total}"
+        said += f" after {_clock(taken)}"
+        if self.total is not None and 0 < self.done < self.total:
+            said += f", about {_clock(taken / self.done * (self.total - self.done))} left"
+        return said
 
     def _open(self) -> None:
         from rich.console import Console
@@ -81,7 +104,13 @@ class Bar:
 def bar(description: str, total: int | None = None) -> Iterator[Bar]:
     """A bar for the work inside the `with` block."""
     shown = Bar(description, total)
+    _open_bars.append(shown)
     try:
         yield shown
     finally:
+        _open_bars.remove(shown)
         shown.close()
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
