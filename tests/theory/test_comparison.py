@@ -9,9 +9,7 @@ from scipy import stats
 
 from vestige.comparison.differences import Settings, compare_items, control_false_discoveries, summarise
 from vestige.comparison.pairing import pair
-from vestige.comparison.statistics import bootstrap
 from vestige.errors import AnalysisError
-from vestige.measures.resampling import interval
 
 QUICK = Settings(resamples=499)
 
@@ -120,22 +118,46 @@ def test_a_real_loss_is_found_and_named():
     assert (table["verdict"] == "lower").all()
 
 
-def test_multi_bootstrap_with_one_run_is_the_ordinary_bootstrap():
+def test_copies_of_one_run_have_the_interval_of_that_run():
     rng = np.random.default_rng(6)
-    differences, words = rng.normal(size=(1, 50, 2)), rng.integers(1, 9, 50).astype(float)
-    copies = np.concatenate([differences] * 3)
-    one = interval(bootstrap(differences, words, 2000, 0), 0.95)
-    three = interval(bootstrap(copies, words, 2000, 0), 0.95)
-    np.testing.assert_allclose(one, three, rtol=0.1)
+    lengths, base, tuned = simulate(rng, sentences=200, shift=-0.3)
+    one = compare_items(items(base, lengths), [items(tuned, lengths)], Settings(resamples=4999))
+    three = compare_items(items(base, lengths), [items(tuned, lengths)] * 3, Settings(resamples=4999))
+    for bounds in (("low", "high"), ("tuned_low", "tuned_high")):
+        widths = [table[bounds[1]] - table[bounds[0]] for table in (one, three)]
+        np.testing.assert_allclose(*widths, rtol=0.1)
+    np.testing.assert_allclose(one["p"], three["p"], atol=0.02)
+    np.testing.assert_allclose(three["sd_tuning_run"], 0, atol=1e-12)
+    assert one["sd_tuning_run"].isna().all()
 
 
-def test_runs_that_differ_widen_the_interval():
+def simulate_runs(rng, spread, sentences=100, runs=3):
+    """Item tables of a base and of runs whose accuracies are drawn around the base's; ten words a sentence."""
+    lengths = np.full(sentences, 10)
+    ease = np.repeat(rng.uniform(0.4, 0.6, size=sentences), lengths)
+
+    def one(shift):
+        return items(rng.random(size=(1, len(ease))) < ease + shift, lengths)
+
+    return one(0.0), [one(shift) for shift in rng.normal(0.0, spread, size=runs)]
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.1])
+def test_runs_that_differ_are_no_finding(spread):
+    """Of runs whose mean effect is none, about one test in twenty finds one, however far they lie apart."""
     rng = np.random.default_rng(7)
-    differences, words = rng.normal(size=(1, 200, 1)), np.full(200, 5.0)
-    runs = np.concatenate([differences + shift for shift in (-2.0, 0.0, 2.0)])
-    narrow = np.ptp(interval(bootstrap(differences, words, 2000, 0), 0.95), axis=0)
-    wide = np.ptp(interval(bootstrap(runs, words, 2000, 0), 0.95), axis=0)
-    assert wide > 3 * narrow
+    tables = [compare_items(*simulate_runs(rng, spread), Settings(resamples=199)) for _ in range(120)]
+    found = pd.concat(tables)
+    assert (found["p"] < 0.05).mean() < 0.1
+    np.testing.assert_array_equal(found["p"] < 0.05, (found["low"] > 0) | (found["high"] < 0))
+
+
+def test_a_loss_in_every_run_is_found():
+    rng = np.random.default_rng(9)
+    base, runs = simulate_runs(rng, 0.01)
+    lost = [run.assign(correct=run["correct"] & (rng.random(len(run)) < 0.8)) for run in runs]
+    table = control_false_discoveries(compare_items(base, lost, QUICK))
+    assert table["verdict"].tolist() == ["lower"] and -0.25 < table["low"][0] < table["high"][0] < -0.02
 
 
 def test_variance_is_split_into_seeds_runs_and_items():

@@ -24,12 +24,15 @@ from vestige.models.masking import Cloze, Corrupt, Hide, digest, mask_each, mask
 from vestige.models.mixing import Mixer
 from vestige.progress import bar
 
+EVERYTHING = "layers and embeddings"
+
 
 @dataclass(frozen=True)
 class Perplexity(Analysis):
     """Perplexity is exp of the mean loss over all asked tokens (not over batches)."""
 
     name: ClassVar[str] = "perplexity"
+    version = 2
     title: ClassVar[str] = "Perplexity, and with layers put back"
     source: ClassVar[str] = "mosbach2020, section 5.2; pseudo-perplexity after Salazar et al. 2020"
     needs = frozenset({"logits"})
@@ -120,14 +123,15 @@ class Perplexity(Analysis):
                 where.append({"axis": "last_replaced", "x": count, "subset": "layers"})
             if self.last is None:
                 plans.append(mixer.last(mixer.depth, embeddings=True))
-                where.append({"axis": "last_replaced", "x": mixer.depth, "subset": "layers and embeddings"})
+                where.append({"axis": "last_replaced", "x": mixer.depth, "subset": EVERYTHING})
             for layer in self.single:
                 plans.append(mixer.single(layer))
                 where.append({"axis": "layer_replaced", "x": layer, "subset": "single layer"})
         except ModelError as error:
             raise AnalysisError(f"{inputs.model}: {error.problem}", fix="name fewer layers") from error
-        swept = len(plans) - 2
-        heads, names = [*heads, *[own] * swept], [*names, *["perplexity"] * swept]
+        restored = theirs if self.head == "tied" else own  # a head that is tied to embeddings follows them
+        heads += [restored if at.get("subset") == EVERYTHING else own for at in where[2:]]
+        names += ["perplexity"] * (len(where) - 2)
         return _Variants(where, heads, lambda given: mixer.states(plans, given), names, mixer, len(set(plans)))
 
     def _outcome(self, found: Likelihoods, variants: "_Variants", units: np.ndarray) -> Outcome:

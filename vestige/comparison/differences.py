@@ -10,6 +10,7 @@ from scipy.stats import false_discovery_control
 from vestige.comparison.pairing import Paired, pair
 from vestige.comparison.statistics import bootstrap, equivalence_p, sign_flip_p
 from vestige.measures.resampling import interval
+from vestige.measures.student import Student
 
 
 @dataclass(frozen=True)
@@ -104,37 +105,59 @@ def _subset(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, settings: Settings) -> pd.DataFrame:
-    """One row a layer, from `base` (sentences, layers, seeds) and `tuned` (runs, sentences, layers, seeds) in words."""
+    """One row a layer, from `base` (sentences, layers, seeds) and `tuned` (runs, sentences, layers, seeds) in words.
+
+    With one run, intervals are a bootstrap's and p a sign-flip test's, over sentences: they are about this
+    checkpoint. With several, both are Student's, over sentences and runs: they are about the next run, too.
+    """
     runs, sentences, layers, seeds = tuned.shape
-    differences = tuned.mean(-1) - base.mean(-1)
-    over_runs = np.broadcast_to(differences.mean(0), differences.shape)
-    before = np.broadcast_to(base.mean(-1), differences.shape)
-    together = np.concatenate([differences, over_runs, before, tuned.mean(-1)], axis=-1)
-    drawn = bootstrap(together, paired.words, settings.resamples, settings.seed, paired.strata)
-    distribution, items, base_spread, tuned_spread = (drawn[:, i * layers : (i + 1) * layers] for i in range(4))
-    low, high = interval(distribution, settings.confidence)
-    columns = {
-        "metric": metric,
-        "layer": list(paired.layers),
-        "base": paired.mean(base.mean(-1)),
-        "tuned": paired.mean(tuned.mean((0, 3))),
-        "difference": paired.mean(differences.mean(0)),
-        "low": low,
-        "high": high,
-        "p": sign_flip_p(paired.weights[:, None] * differences.mean(0), settings.resamples, settings.seed),
-        "p_equivalence": equivalence_p(distribution, settings.margin),
-        "sd_items": items.std(0, ddof=1),
-        "sd_probe_seed": _spread_of_seeds(base, tuned, paired),
-        "sd_tuning_run": _spread_of_runs(differences, paired),
-        "sentences": sentences,
-        "words": int(paired.words.sum()),
-        "runs": runs,
-        "seeds": seeds,
-        "dropped_items": paired.dropped,
-    }
-    for name, spread in (("base", base_spread), ("tuned", tuned_spread)):
-        columns[f"{name}_low"], columns[f"{name}_high"] = interval(spread, settings.confidence)
-    return pd.DataFrame(columns)
+    before, after = base.mean(-1), tuned.mean(-1)
+    differences = after.mean(0) - before
+    columns = np.concatenate([differences, before, after.mean(0)], axis=-1)
+    drawn = bootstrap(columns, paired.words, settings.resamples, settings.seed, paired.strata)
+    distribution, base_spread, tuned_spread = np.split(drawn, 3, axis=1)
+    items = distribution.std(0, ddof=1)
+    base_low, base_high = interval(base_spread, settings.confidence)
+    if runs == 1:
+        low, high = interval(distribution, settings.confidence)
+        tuned_low, tuned_high = interval(tuned_spread, settings.confidence)
+        p = sign_flip_p(paired.weights[:, None] * differences, settings.resamples, settings.seed)
+        p_equivalence = equivalence_p(distribution, settings.margin)
+        spread = np.full(layers, np.nan)
+    else:
+        by_run = np.stack([paired.mean(run - before) for run in after])
+        found = Student.over_runs(by_run, items, sentences)
+        low, high = found.interval(settings.confidence)
+        levels = np.stack([paired.mean(run) for run in after])
+        level = Student.over_runs(levels, tuned_spread.std(0, ddof=1), sentences)
+        tuned_low, tuned_high = level.interval(settings.confidence)
+        p, p_equivalence = found.p, found.outside(settings.margin)
+        spread = by_run.std(0, ddof=1)
+    return pd.DataFrame(
+        {
+            "metric": metric,
+            "layer": list(paired.layers),
+            "base": paired.mean(before),
+            "tuned": paired.mean(after.mean(0)),
+            "difference": paired.mean(differences),
+            "low": low,
+            "high": high,
+            "p": p,
+            "p_equivalence": p_equivalence,
+            "sd_items": items,
+            "sd_probe_seed": _spread_of_seeds(base, tuned, paired),
+            "sd_tuning_run": spread,
+            "sentences": sentences,
+            "words": int(paired.words.sum()),
+            "runs": runs,
+            "seeds": seeds,
+            "dropped_items": paired.dropped,
+            "base_low": base_low,
+            "base_high": base_high,
+            "tuned_low": tuned_low,
+            "tuned_high": tuned_high,
+        }
+    )
 
 
 def _spread_of_seeds(base: np.ndarray, tuned: np.ndarray, paired: Paired) -> np.ndarray:
@@ -143,10 +166,3 @@ def _spread_of_seeds(base: np.ndarray, tuned: np.ndarray, paired: Paired) -> np.
     if base.shape[-1] != tuned.shape[-1] or base.shape[-1] < 2:
         return np.full(layers, np.nan)
     return paired.mean(tuned.mean(0) - base).std(-1, ddof=1)
-
-
-def _spread_of_runs(differences: np.ndarray, paired: Paired) -> np.ndarray:
-    """(layers,): standard deviation of the difference over tuning runs; NaN with a single run."""
-    if len(differences) < 2:
-        return np.full(differences.shape[-1], np.nan)
-    return paired.mean(differences.swapaxes(0, 1)).std(0, ddof=1)

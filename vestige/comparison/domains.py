@@ -27,18 +27,19 @@ def compare_domains(
     for key in [key for key in sides[0][0] if all(key in run for side in sides for run in side)]:
         ones, others = ([run[key] for run in side] for side in sides)
         values = [np.array([estimate.value for estimate in side]) for side in (ones, others)]
-        found = mean_difference(ones, others, settings.confidence)
+        found = mean_difference(ones, others)
+        low, high = found.interval(settings.confidence)
         rows.append(
             {
                 "metric": key[0],
                 "layer": key[1],
                 "in_domain": values[0].mean(),
                 "out_of_domain": values[1].mean(),
-                "difference": found.value,
-                "low": found.low,
-                "high": found.high,
-                "p": found.p,
-                "p_equivalence": found.outside(settings.margin),
+                "difference": float(found.value),
+                "low": float(low),
+                "high": float(high),
+                "p": float(found.p),
+                "p_equivalence": float(found.outside(settings.margin)),
                 "sd_tuning_run": (values[0] - values[1]).std(ddof=1) if len(ones) > 1 else np.nan,
                 "runs": len(ones),
             }

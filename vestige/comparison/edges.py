@@ -8,6 +8,7 @@ import pandas as pd
 from vestige.comparison.differences import Settings
 from vestige.comparison.statistics import equivalence_p
 from vestige.measures.edge_scores import F1Differences, Scorer, f1_differences
+from vestige.measures.student import Student
 
 SCORERS: tuple[Scorer, ...] = ("micro", "tenney")
 
@@ -23,7 +24,7 @@ def compare_edges(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
     parts = []
     for scorer in SCORERS:
         found = f1_differences(tables[0], tables[1:], scorer, settings.resamples, settings.confidence, settings.seed)
-        parts.append(_rows(f"f1_{scorer}", found, tables[0], len(tuned), settings))
+        parts.append(_rows(f"f1_{scorer}", found, tables[0], settings))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -36,7 +37,8 @@ def _each_once(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["subset"] != whole]
 
 
-def _rows(metric: str, found: F1Differences, base: pd.DataFrame, runs: int, settings: Settings) -> pd.DataFrame:
+def _rows(metric: str, found: F1Differences, base: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    runs = len(found.by_run)
     first = base[(base["subset"] == found.inputs[0]) & (base["probe_seed"] == base["probe_seed"].min())]
     return pd.DataFrame(
         {
@@ -49,10 +51,10 @@ def _rows(metric: str, found: F1Differences, base: pd.DataFrame, runs: int, sett
             "low": found.low,
             "high": found.high,
             "p": found.p,
-            "p_equivalence": equivalence_p(found.distribution, settings.margin),
+            "p_equivalence": _equivalence(found, settings.margin),
             "sd_items": found.distribution.std(0, ddof=1),
             "sd_probe_seed": np.nan,
-            "sd_tuning_run": np.nan,
+            "sd_tuning_run": found.by_run.std(0, ddof=1) if runs > 1 else np.nan,
             "sentences": found.sentences,
             "words": int(first["gold"].sum()),
             "runs": runs,
@@ -60,3 +62,10 @@ def _rows(metric: str, found: F1Differences, base: pd.DataFrame, runs: int, sett
             "dropped_items": 0,
         }
     )
+
+
+def _equivalence(found: F1Differences, margin: float) -> np.ndarray:
+    if len(found.by_run) == 1:
+        return equivalence_p(found.distribution, margin)
+    error = found.distribution.std(0, ddof=1)
+    return Student.over_runs(found.by_run - found.base, error, found.sentences).outside(margin)

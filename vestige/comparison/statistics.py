@@ -15,27 +15,15 @@ _CHUNK = 1000
 
 
 def bootstrap(
-    differences: np.ndarray, words: np.ndarray, resamples: int, seed: int, strata: np.ndarray | None = None
+    sums: np.ndarray, words: np.ndarray, resamples: int, seed: int, strata: np.ndarray | None = None
 ) -> np.ndarray:
-    """(resamples, layers): the statistic on resampled sentences, and runs where there are several.
+    """(resamples, columns): the statistic on sentences drawn anew, alike in all columns.
 
-    `differences` (runs, sentences, layers), `words` and `strata` (sentences,). With one run this is the
-    ordinary paired bootstrap; with several, runs and sentences are drawn jointly, as in the
-    multi-bootstrap of Sellam et al. 2022.
+    `sums` (sentences, columns), `words` and `strata` (sentences,).
     """
-    runs, sentences, layers = differences.shape
     rng = np.random.default_rng(seed)
-    flat = differences.transpose(1, 0, 2).reshape(sentences, runs * layers)
-    found = []
-    for size in chunks(resamples, _CHUNK):
-        counts = drawn_counts(rng, size, sentences)
-        shares = _shares(counts, flat, words, strata).reshape(size, runs, layers)
-        if runs > 1:
-            weights = drawn_counts(rng, size, runs) / runs
-            found.append(np.einsum("br,brl->bl", weights, shares))
-        else:
-            found.append(shares[:, 0])
-    return np.concatenate(found)
+    counts = (drawn_counts(rng, size, len(sums)) for size in chunks(resamples, _CHUNK))
+    return np.concatenate([_shares(drawn, sums, words, strata) for drawn in counts])
 
 
 def _shares(counts: np.ndarray, sums: np.ndarray, words: np.ndarray, strata: np.ndarray | None) -> np.ndarray:

@@ -106,7 +106,7 @@ class Run:
             if recipe.save_steps and progress.step % recipe.save_steps == 0:
                 self._checkpoint()
             self._keep_state()
-        self._check()
+        self._check_weights()
         sizes = [sum(self.examples[i].units for i in which) for which in order]
         recent = progress.losses[-len(order) :]
         loss = sum(a * b for a, b in zip(recent, sizes, strict=True)) / sum(sizes)

@@ -14,6 +14,7 @@ import numpy as np
 
 from vestige.errors import AnalysisError
 from vestige.measures.resampling import chunks, drawn_counts, interval
+from vestige.measures.student import Student
 
 Scorer = Literal["micro", "tenney"]
 
@@ -106,15 +107,20 @@ class F1Differences:
     inputs: tuple[str, ...]
     base: np.ndarray
     """(inputs,): F1, the mean over seeds."""
-    tuned: np.ndarray
-    """(inputs,): F1, the mean over runs and seeds."""
+    by_run: np.ndarray
+    """(runs, inputs): F1 of the tuned model, the mean over seeds."""
     low: np.ndarray
     high: np.ndarray
     p: np.ndarray
-    """(inputs,): two-sided, of the hypothesis that of every sentence base and tuned could be exchanged."""
+    """(inputs,): two-sided. Of one run: of the hypothesis that of every sentence base and tuned could be exchanged."""
     distribution: np.ndarray
-    """(resamples, inputs): the difference on sentences (and runs, where there are several) drawn anew."""
+    """(resamples, inputs): the difference on sentences drawn anew, the mean over runs."""
     sentences: int
+
+    @property
+    def tuned(self) -> np.ndarray:
+        """(inputs,): the mean over runs."""
+        return self.by_run.mean(0)
 
     @property
     def difference(self) -> np.ndarray:
@@ -129,10 +135,10 @@ def f1_differences(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> F1Differences:
-    """Differences of F1 with intervals over sentences, from the tables `sentences` that edge probes leave.
+    """Differences of F1 with intervals over sentences and runs, from the tables `sentences` that edge probes leave.
 
-    F1 is a ratio of sums, no mean: sentences are drawn and both sums taken anew. Only sentences and
-    inputs that all tables have are compared.
+    F1 is a ratio of sums, no mean: sentences are drawn and both sums taken anew. Runs, where there are
+    several, are a second source of error. Only sentences and inputs that all tables have are compared.
     """
     tables = [_Table.of(table, scorer) for table in (base, *tuned)]
     sentences = [one for one in tables[0].sentences if all(one in table.sentences for table in tables[1:])]
@@ -144,18 +150,16 @@ def f1_differences(
         )
     before, *after = (table.cut(sentences, inputs) for table in tables)
     distribution = _resampled(before, after, resamples, seed)
-    low, high = interval(distribution, confidence)
-    scores = [_f1_of_sums(table.sum(0)).mean(-1) for table in (before, *after)]
-    return F1Differences(
-        tuple(inputs),
-        scores[0],
-        np.mean(scores[1:], axis=0),
-        low,
-        high,
-        _exchange_p(before.mean(2), np.mean([table.mean(2) for table in after], axis=0), resamples, seed),
-        distribution,
-        len(sentences),
-    )
+    base_score, *scores = (_f1_of_sums(table.sum(0)).mean(-1) for table in (before, *after))
+    by_run = np.stack(scores)
+    if len(after) == 1:
+        low, high = interval(distribution, confidence)
+        p = _exchange_p(before.mean(2), after[0].mean(2), resamples, seed)
+    else:
+        found = Student.over_runs(by_run - base_score, distribution.std(0, ddof=1), len(sentences))
+        low, high = found.interval(confidence)
+        p = found.p
+    return F1Differences(tuple(inputs), base_score, by_run, low, high, p, distribution, len(sentences))
 
 
 @dataclass(frozen=True)
@@ -192,21 +196,20 @@ def _f1_of_sums(sums: np.ndarray) -> np.ndarray:
 
 
 def _resampled(before: np.ndarray, after: Sequence[np.ndarray], resamples: int, seed: int) -> np.ndarray:
-    """(resamples, inputs): differences of F1 on drawn sentences, and on drawn runs where there are several."""
+    """(resamples, inputs): differences of F1 on drawn sentences, the mean over runs."""
     rng = np.random.default_rng(seed)
     found = []
     for size in chunks(resamples, _CHUNK):
         counts = drawn_counts(rng, size, len(before))
         base, *tuned = (_f1_of_sums(np.tensordot(counts, table, axes=1)).mean(-1) for table in (before, *after))
-        weights = drawn_counts(rng, size, len(after)) / len(after) if len(after) > 1 else np.ones((size, 1))
-        found.append(np.einsum("br,rbi->bi", weights, np.stack(tuned)) - base)
+        found.append(np.mean(tuned, axis=0) - base)
     return np.concatenate(found)
 
 
 def _exchange_p(before: np.ndarray, after: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """(inputs,): how often exchanging base and tuned of some sentences gives as large a difference.
 
-    before, after (sentences, inputs, 2): sums, the means over seeds and runs.
+    before, after (sentences, inputs, 2): sums, the means over seeds.
     """
     rng = np.random.default_rng(seed)
     middle, half = (before + after).sum(0) / 2, (after - before) / 2

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import stats
 
 from vestige.errors import AnalysisError
+from vestige.measures.student import Student
 from vestige.measures.vectors import LEAST_ITEMS
 
 GROUPS = 20
@@ -44,33 +45,12 @@ class Estimate:
         return float(np.tanh(z - reach)), float(np.tanh(z + reach))
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How much more alike two models are on one corpus than on another."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-    """Two-sided, of the hypothesis that there is no difference."""
-    error: float
-    """The standard error of the value."""
-    degrees: float
-    """Degrees of freedom of its distribution, Student's."""
-
-    def outside(self, margin: float) -> float:
-        """p value of the hypothesis that the difference is as large as the margin, on either side of zero."""
-        if self.error == 0:
-            return float(abs(self.value) >= margin)
-        return float(stats.t.sf((margin - abs(self.value)) / self.error, self.degrees))
-
-
-def difference(one: Estimate, other: Estimate, confidence: float = 0.95) -> Difference:
+def difference(one: Estimate, other: Estimate) -> Student:
     """The difference of one measure on two corpora that share no sentence (Welch's t over their jackknifes)."""
-    return mean_difference([one], [other], confidence)
+    return mean_difference([one], [other])
 
 
-def mean_difference(ones: Sequence[Estimate], others: Sequence[Estimate], confidence: float = 0.95) -> Difference:
+def mean_difference(ones: Sequence[Estimate], others: Sequence[Estimate]) -> Student:
     """The same as the mean over runs of fine-tuning, which all read the same sentences of a corpus.
 
     With several runs there is a third source of error beside the sentences of either corpus: how far
@@ -87,14 +67,7 @@ def mean_difference(ones: Sequence[Estimate], others: Sequence[Estimate], confid
     if len(by_run) > 1:
         errors.append(float(by_run.std(ddof=1)) / len(by_run) ** 0.5)
         freedom.append(len(by_run) - 1)
-    value, squares = float(by_run.mean()), np.array(errors) ** 2
-    error = float(np.sqrt(squares.sum()))
-    if error == 0:
-        return Difference(value, value, value, float(value == 0), 0.0, float(sum(freedom)))
-    degrees = float(squares.sum() ** 2 / (squares**2 / freedom).sum())
-    reach = float(stats.t.ppf(0.5 + confidence / 2, degrees)) * error
-    p = float(2 * stats.t.sf(abs(value) / error, degrees))
-    return Difference(value, value - reach, value + reach, p, error, degrees)
+    return Student.of(by_run.mean(), errors, freedom)
 
 
 def deal(sentences: np.ndarray, groups: int = GROUPS, seed: int = 0) -> list[np.ndarray]:

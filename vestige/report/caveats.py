@@ -20,14 +20,15 @@ def caveats(
 
 def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
     """The terms of the statistics, a line each."""
-    drawn = "test sentences" if runs == 1 else "test sentences and fine-tuning runs"
     margin = threshold(settings.margin)
+    told = f"from {count(settings.resamples)} resamplings of test sentences"
+    chance = "how often a difference as large arises when whole sentences swap base and tuned at random"
+    if runs > 1:
+        told += "; of several fine-tuning runs, Student's, from the spread over sentences and that over runs"
+        chance += "; of several runs, by the test that belongs to the interval"
     return [
-        (
-            f"{100 * settings.confidence:g} % interval",
-            f"from {count(settings.resamples)} resamplings of {drawn}; it does not cover other training data.",
-        ),
-        ("p", "how often a difference as large arises when whole sentences swap base and tuned at random."),
+        (f"{100 * settings.confidence:g} % interval", f"{told}; it does not cover other training data."),
+        ("p", f"{chance}."),
         ("q", "p corrected for testing many layers, tasks and models (Benjamini-Hochberg)."),
         ("lower, higher", f"q is at most {settings.alpha:g}; the size may still be small: read the interval."),
         (

@@ -56,7 +56,7 @@ def test_runs_are_averaged_and_their_spread_counts():
     assert several["sd_tuning_run"] == pytest.approx(0.2) and np.isnan(one["sd_tuning_run"])
     assert several["high"] - several["low"] > 3 * (one["high"] - one["low"])
     alike = mean_difference([estimate(groups[0][0])] * 3, [estimate(groups[1][0])] * 3)
-    assert (alike.low, alike.high) == pytest.approx((one["low"], one["high"]), rel=1e-6)
+    assert alike.interval(0.95) == pytest.approx((one["low"], one["high"]), rel=1e-6)
 
 
 def test_layers_that_some_run_or_corpus_lacks_and_values_without_groups_are_left_out():
@@ -76,8 +76,8 @@ def test_layers_that_did_not_move_anywhere_are_unchanged():
 def test_equivalence_is_claimed_where_the_interval_of_twice_the_level_lies_within_the_margin():
     rng = np.random.default_rng(3)
     sides = [drawn(rng, mean) for mean in (0.5, 0.52)]
-    found = difference(*map(estimate, sides), confidence=0.9)
-    edge = max(abs(found.low), abs(found.high))
+    found = difference(*map(estimate, sides))
+    edge = max(map(abs, found.interval(0.9)))
     assert found.outside(edge) == pytest.approx(0.05)
     for margin, claimed in ((1.01 * edge, True), (0.99 * edge, False)):
         rows = compare_domains(*([table(rsa=[side])] for side in sides), Settings(margin=margin))

@@ -6,6 +6,8 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from vestige.finetune import metrics
+from vestige.finetune.problems.sentences import Classes
+from vestige.finetune.recipe import Recipe
 
 RNG = np.random.default_rng(3)
 
@@ -92,3 +94,14 @@ def test_attachment_scores_count_every_word_and_may_ignore_subtypes():
     assert metrics.attachments(gold, said, labels=False).value == 3 / 4
     assert metrics.attachments(gold, said, labels=True).value == 1 / 4
     assert metrics.attachments(gold, said, labels=True, subtypes=False).value == 2 / 4
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("0", "1"), ("not_equivalent", "equivalent"), ("not_duplicate", "duplicate"), ("unacceptable", "acceptable")],
+)
+def test_f1_is_of_the_class_that_glue_numbers_one_whatever_it_is_called(labels):
+    numbers = np.random.default_rng(0).integers(0, 2, size=(2, 60))
+    gold, said = ([labels[number] for number in row] for row in numbers)
+    found = Classes(sorted(labels), Recipe()).statistics(gold, said)["f1"].value
+    assert found == pytest.approx(sk.f1_score(*numbers), abs=1e-12)

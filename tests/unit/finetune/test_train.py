@@ -179,6 +179,23 @@ class TestWhatGoesWrong:
         tuned = finetune(bert, opinions(), recipe, threads=1, cache=cache)
         assert [path.name for path in (cache / "models").iterdir()] == [tuned.folder.name]
 
+    def test_a_last_step_that_ruins_the_weights_is_found_though_its_loss_is_a_number(self, bert, cache, monkeypatch):
+        from vestige.finetune.problems.sentences import Classes
+
+        plain, seen = Classes.loss, []
+
+        def poisoned(self, *given):
+            seen.append(1)
+            loss = plain(self, *given)
+            if len(seen) == 4:
+                loss.register_hook(lambda gradient: gradient * math.inf)
+            return loss
+
+        monkeypatch.setattr(Classes, "loss", poisoned)
+        with pytest.raises(ModelError, match="not finite after step 4"):
+            finetune(bert, opinions(), Recipe(epochs=1, batch=8, save_epochs=False), threads=1, cache=cache)
+        assert not list((cache / "models").glob("*"))
+
     def test_nothing_is_left_of_a_run_without_a_checkpoint(self, bert, cache):
         with pytest.raises(ModelError, match="diverged: the loss of step"):
             finetune(bert, opinions(), replace(QUICK, rate=1e30, clip=0.0), threads=1, cache=cache)

@@ -89,6 +89,11 @@ class Classes(_OfSentences):
     def primary(self) -> str:
         return self._watched
 
+    @property
+    def positive(self) -> str:
+        """Of two labels, the one whose F1 is reported: the one that GLUE numbers 1, by its number or its name."""
+        return next((label for label in self.labels if label in _POSITIVE), self.labels[1])
+
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "primary": self.primary}
 
@@ -113,7 +118,7 @@ class Classes(_OfSentences):
             "matthews": metrics.matthews(gold, answers),
         }
         if len(self.labels) == 2:
-            found["f1"] = metrics.f1(gold, answers, self.labels[1])
+            found["f1"] = metrics.f1(gold, answers, self.positive)
         return found
 
     def item_scores(self, gold: Sequence[str], answers: Sequence[str]) -> list[float]:
@@ -128,6 +133,8 @@ class Classes(_OfSentences):
 
 
 _PRIMARY = {"cola": "matthews"}
+_POSITIVE = frozenset({"equivalent", "duplicate", "acceptable"})
+"""Names that come before those of their opposites; all others of GLUE's come second, as 1 does."""
 
 
 class Numbers(_OfSentences):
