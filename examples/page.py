@@ -1,16 +1,18 @@
 """What the pages of the examples share: numbers out of a run's tables, markdown tables, figures, claims."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import vl_convert
 
 from vestige.report.markdown import markdown_table
 from vestige.report.tables import Table
+from vestige.report.wording import listing
 from vestige.study.run import StudyRun
 
 VERDICTS = {True: "agrees", False: "differs", None: "cannot be told"}
@@ -75,6 +77,30 @@ def one(results: pd.DataFrame, metric: str, **where: Any) -> float:
     if rows.empty:
         raise LookupError(f"no {metric} where {where}")
     return float(rows["value"].mean())
+
+
+def apart(ones: Sequence[float], others: Sequence[float]) -> bool | None:
+    """Whether every run of one side is above every run of the other (True), below (False), or neither (None)."""
+    return True if min(ones) > max(others) else False if max(ones) < min(others) else None
+
+
+LEARNT = 0.1
+"""Matthews correlation on dev; a constant answer has 0."""
+
+
+def unlearnt(run: StudyRun, titles: Mapping[str, str]) -> list[str]:
+    """Which tuned models hardly learnt their task, in a paragraph; none where all did."""
+    found = []
+    for name, title in titles.items():
+        scores = [copy["curve"][-1].get("dev_matthews") for copy in run.tables.lock["models"][name]]
+        if None not in scores and np.mean(scores) < LEARNT:
+            found.append(f"{title} ({100 * np.mean(scores):.1f})")
+    if not found:
+        return []
+    return [
+        f"Tuning on {listing(found)} led nowhere: in brackets the Matthews correlation on dev, in percent, where "
+        "a constant answer has 0. What changes in such models is not knowledge of a task."
+    ]
 
 
 def percent(share: float) -> str:

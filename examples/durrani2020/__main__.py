@@ -263,6 +263,8 @@ def _rankers(page: Page, rows: pd.DataFrame) -> None:
     ]
     chance = [name for name in names if accuracy[f"{name} top 10%"] < accuracy["random top 10%"]]
     page.text(
+        "Penalties are not those of the tables above and differ between the two tables here (tops are trained with "
+        "l2 = 0.001 alone, representatives with l1 = l2 = 0.001): numbers are to be compared within a table only.",
         "Every ranker orders all neurons; probes are trained on the tops alone. Rankers that look at one neuron at a "
         "time choose neurons that say the same: on the top 10 %, "
         + (f"{listing([name.replace('_', ' ') for name in chance])} do worse than a random draw." if chance else

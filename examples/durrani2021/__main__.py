@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from examples.page import Claim, Page, one, percent, pick
+from examples.page import Claim, Page, one, percent, pick, unlearnt
 from vestige.report.wording import layer, listing
 from vestige.study.run import StudyRun
 
@@ -76,6 +76,7 @@ def _head(page: Page, run: StudyRun) -> None:
         ]
         lines.append([title, "; ".join(told)])
     page.table(["tuned on", "on dev: mean of three runs (their range)"], lines, "The tuned models")
+    page.text(*unlearnt(run, TUNED))
 
 
 def _times(epochs: int) -> str:
@@ -145,13 +146,14 @@ def _tasks_differ(run: StudyRun, protocol: str, params: str) -> Claim:
     last = changes[changes["layer"] == changes["layer"].max()].groupby("model")["difference"].mean()
     order = last.sort_values(ascending=False)
     kept, lost = (float(last[list(group)].mean()) for group in (KEEPING, FORGETTING))
+    named = listing([TUNED[name] for name in KEEPING])
     return Claim(
         "Tuned on STS-B, RTE and MRPC, models keep the knowledge in their upper layers; on SST-2, QNLI and MNLI they "
         f"forget it there. (Probes {PROTOCOLS[protocol]}.)",
         bool(last[list(KEEPING)].min() > last[list(FORGETTING)].max()) or (None if kept > lost else False),
         "Mean change of the last layer over the three properties: "
         + ", ".join(f"{TUNED[name]} {100 * value:+.2f}" for name, value in order.items())
-        + f"; the first three {100 * kept:+.2f}, the others {100 * lost:+.2f}. All runs saw 2,000 examples, so the "
+        + f"; {named} {100 * kept:+.2f}, the others {100 * lost:+.2f}. All runs saw 2,000 examples, so the "
         "size of the training set, which differs between these tasks in the paper, plays no role here.",
     )  # fmt: skip
 
@@ -201,14 +203,15 @@ def _pruned(run: StudyRun) -> Claim:
     scores = {name: _pruning_scores(run, name) for name in TUNED}
     lower = [TUNED[name] for name, row in scores.items() if row["bottom"][2] < row["top"][1]]
     upper = [TUNED[name] for name, row in scores.items() if row["top"][2] < row["bottom"][1]]
+    told = len(lower) + len(upper)
     return Claim(
         "Dropping the lower half of the blocks costs more than dropping the upper half (RoBERTa, XLNet; in BERT both "
         "cost alike).",
-        None if bool(lower) == bool(upper) else bool(lower),
+        None if bool(lower) == bool(upper) or told < len(scores) / 2 else bool(lower),
         "Intervals lie apart "
         + (f"for {listing(lower)}, where the lower half costs more" if lower else "for no task in this direction")
         + (f", and for {listing(upper)}, where the upper half does" if upper else "")
-        + f"; for the other {len(scores) - len(lower) - len(upper)} tasks the two cannot be told apart, most of them "
+        + f"; for the other {len(scores) - told} tasks the two cannot be told apart, most of them "
         "because so short a tuning brings half a model hardly beyond the majority.",
     )
 
