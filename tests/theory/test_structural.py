@@ -256,6 +256,19 @@ def test_the_weights_kept_are_those_of_the_best_epoch_on_dev():
         every(mean_loss("depth", data["dev"], maps, [0, 0, 1, 1]), fit.dev_loss.flatten(), 1e-5)
 
 
+def test_a_probe_that_diverges_or_has_no_rank_is_no_probe():
+    heads = {"train": trees(15, 20), "dev": trees(16, 10)}
+    rng = np.random.default_rng(17)
+    data = {split: sentences("depth", h, [rng.normal(size=(sum(map(len, h)), 6))]) for split, h in heads.items()}
+    for recipe, problem in (
+        (StructuralRecipe(rate=1e30), "depth probe of layer 0 diverged.* after epoch 1"),
+        (StructuralRecipe(rank=0), "rank of 0, of vectors of width 6"),
+        (StructuralRecipe(rank=7), "rank of 7, of vectors of width 6"),
+    ):
+        with pytest.raises(AnalysisError, match=problem):
+            train_structural("depth", data["train"], data["dev"], recipe, [0])
+
+
 def test_items_and_tables_add_up_to_the_rows(tmp_path):
     heads = {"train": trees(1, 30), "dev": trees(2, 10), "test": trees(3, 40, shortest=1)}
     noise = np.random.default_rng(0)

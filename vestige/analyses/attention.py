@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count, Whole
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError, ModelError
 from vestige.measures.attention import (
@@ -56,12 +57,12 @@ class Attention(Analysis):
     embedding: Literal["words", "layer0"] | None = None
     """Also the earth mover's distance where moving costs the Euclidean distance between the
     reference's word embeddings, or layer-0 states, of the two tokens."""
-    embedding_sentences: int = 20
+    embedding_sentences: Count = 20
     """For how many sentences: each head and query is a linear programme."""
-    sentences: int | None = None
+    sentences: Count | None = None
     """The first so many of the split; None: all."""
-    resamples: int = 1000
-    seed: int = 0
+    resamples: Count = 1000
+    seed: Whole = 0
     split: str = "test"
 
     def run(self, inputs: Inputs) -> Outcome:

@@ -8,12 +8,13 @@ code by default; the variational code prices the probe itself. Labels of spans a
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log2
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count, Share, Some
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.progress import Bar, bar
@@ -46,23 +47,23 @@ class DescriptionLength(Analysis):
     code: Literal["online", "variational"] = "online"
     probe: Literal["linear", "mlp"] = "linear"
     """Of the online code; the variational one has a hidden layer. Spans are always read by edge probes."""
-    inputs: tuple[str, ...] = ("layers", "mix")
+    inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
     """What edge probes read, in the words of `edge_probe`; else every layer is read by itself."""
     pooling: AnyPooling = "last"
     """Of words or sentences; `pieces`, all tokens of words, for spans alone."""
-    seeds: int = 1
+    seeds: Count = 1
     """Orders in which the labels are sent, each with a control task of its own."""
     control: bool = True
     """Send a control task too (word-level tasks)."""
-    fractions: tuple[float, ...] = FRACTIONS
+    fractions: Annotated[tuple[Share, ...], Some] = FRACTIONS
     """Ends of the blocks, as shares of the sentences."""
     inner_holdout: bool = False
     """Stop training by a tenth of what was sent, a strict code, not by the dev split as the authors do."""
     compat: Compat = "none"
     """`voita2020`: lengths as published, nats added to bits; predictions are not mixed with a uniform guess."""
-    hidden: int = 64
+    hidden: Count = 64
     """Hidden units of the mlp and of the variational code."""
-    epochs: int = 200
+    epochs: Count = 200
     """Epochs of the variational code."""
     split: str = "test"
     """The split on which the last probe, trained on all labels, is scored."""
@@ -78,6 +79,11 @@ class DescriptionLength(Analysis):
             raise AnalysisError(
                 f"pooling {self.pooling!r} does not fit task {task.name!r} at level {task.level}",
                 fix=f"choose {'last or mean' if words else 'cls or sentence_mean'}",
+            )
+        if task.level not in SPANS and self.inputs != type(self).inputs:
+            raise AnalysisError(
+                f"inputs {', '.join(self.inputs)} are for tasks of spans; {task.name!r} is at level {task.level}",
+                fix="leave inputs out: words and sentences are sent from every layer",
             )
         if task.level in SPANS and self.code == "variational":
             raise AnalysisError(

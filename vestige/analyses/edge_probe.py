@@ -6,11 +6,12 @@ dependencies, semantic roles, coreference and relations: they differ only in the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count, Dropped, Penalty, Positive, Share, Some
 from vestige.measures.edge_scores import (
     EdgeCounts,
     Scorer,
@@ -38,40 +39,40 @@ class EdgeProbe(Analysis):
     needs = frozenset({"hidden_states"})
     levels = ("span", "span_pair")
 
-    inputs: tuple[str, ...] = ("layers", "mix")
+    inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
     """What probes read: layers (each by itself), layer 3, top, lexical (layer 0), cat (top and lexical side by
     side), mix (a learned mean of all layers) and mixes (of layers 0 to k, for every k: gives the expected layer)."""
     pooling: SpanPooling = "mean"
     """What a span is made of: a vector per word, or of all pieces of its words, as the papers have it (`pieces`)."""
-    seeds: int = 1
+    seeds: Count = 1
     rescale: bool = False
     """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
     normed_mix: bool = False
     """Bring every vector to mean 0 and variance 1 before it is mixed: long vectors weigh more than their weight."""
-    projected: int = 256
-    hidden: int = 256
-    dropout: float = 0.3
-    rate: float = 1e-4
-    mix_rate: float | None = None
+    projected: Count = 256
+    hidden: Count = 256
+    dropout: Dropped = 0.3
+    rate: Positive = 1e-4
+    mix_rate: Positive | None = None
     """Of the weights of mixes; None: the same. At 1e-4 they hardly leave their start in short trainings."""
-    batch: int = 32
+    batch: Count = 32
     """Sentences a step reads."""
-    validate_every: int | None = None
+    validate_every: Count | None = None
     """Steps between two looks at dev; None: 1,000, and 100 where train has fewer than 10,000 sentences."""
-    max_validations: int | None = None
+    max_validations: Count | None = None
     """None: 250, and 100 where train has fewer than 10,000 sentences."""
-    patience: int = 20
+    patience: Count = 20
     """A probe stops when so many looks at dev in a row have brought nothing."""
-    gain: float = 1e-4
+    gain: Penalty = 1e-4
     """F1 that is nothing."""
-    decay: float = 0.5
+    decay: Share = 0.5
     """Factor on the rate whenever `decay_after` looks at dev in a row have brought nothing."""
-    decay_after: int = 5
-    min_rate: float = 1e-6
+    decay_after: Count = 5
+    min_rate: Penalty = 1e-6
     """A probe stops when its rate falls below."""
-    clip: float = 5.0
+    clip: Positive = 5.0
     """Norm that gradients are cut down to."""
-    dev_sentences: int = 5000
+    dev_sentences: Count = 5000
     """Sentences of dev that are looked at, the first ones."""
     split: str = "test"
     """The split that is scored."""

@@ -9,7 +9,7 @@ is not linear). Taking away as many random directions is the control, as in amne
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +18,7 @@ from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.layer_probe import L2_PATH, PATH_GAIN
 from vestige.analyses.perplexity import Perplexity
 from vestige.analyses.rows import WordRows
+from vestige.analyses.settings import Count, Positive, Share, Some, Whole
 from vestige.corpus.control import baseline_accuracies
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
@@ -52,24 +53,24 @@ class Erasure(Analysis):
     models = 2
     alone = True
 
-    layers: tuple[int, ...] | None = None
+    layers: Annotated[tuple[int, ...], Some] | None = None
     """Layers to erase, one at a time; None: all of them."""
     pooling: Pooling = "last"
-    draws: int = 1
+    draws: Count = 1
     """Random erasers of a layer."""
     last: bool = True
     """Also probe the last layer, which takes a pass over all sentences per layer and eraser."""
-    tolerance: float = 1e-2
+    tolerance: Positive = 1e-2
     """Of the probes: largest certified distance from the optimum, in nats per word."""
     head: HeadChoice = "reference"
     head_file: str | None = None
     """A file with a head (`LMHead`), for models that come without one."""
-    rate: float = 0.15
+    rate: Share = 0.15
     """Share of tokens that are masked."""
-    sentences: int | None = None
+    sentences: Count | None = None
     """Perplexity is that of the first so many of the split; None: all."""
-    resamples: int = 1000
-    seed: int = 0
+    resamples: Count = 1000
+    seed: Whole = 0
     split: str = "test"
 
     def run(self, inputs: Inputs) -> Outcome:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from vestige.analyses.settings import Some
 from vestige.analyses.tuning import TuningAnalysis, Variant, chosen_depths
 from vestige.finetune.recipe import Recipe
 
@@ -17,7 +18,7 @@ class Freezing(TuningAnalysis):
     source: ClassVar[str] = "merchant2020, section 5.2, Figure 3"
     axis = "frozen blocks"
 
-    depths: tuple[int, ...] | None = None
+    depths: Annotated[tuple[int, ...], Some] | None = None
     """None: every depth."""
 
     def variants(self, recipe: Recipe, depth: int) -> Iterator[Variant]:

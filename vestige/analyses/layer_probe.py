@@ -16,6 +16,7 @@ from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.rows import WordRows
+from vestige.analyses.settings import Count, Penalty, Positive
 from vestige.corpus.control import baseline_accuracies
 from vestige.corpus.types import Task
 from vestige.progress import bar
@@ -56,14 +57,14 @@ class LayerProbe(Analysis):
     protocol: Literal["converged", "durrani"] = "converged"
     probe: Literal["linear", "mlp"] = "linear"
     pooling: Literal["first", "last", "mean", "max"] = "last"
-    seeds: int = 3
+    seeds: Count = 3
     control: bool = True
-    l1: float = 0.0
-    l2: float | None = None
+    l1: Penalty = 0.0
+    l2: Penalty | None = None
     """None: chosen on dev (converged), 0 (durrani)."""
-    tolerance: float = 1e-2
+    tolerance: Positive = 1e-2
     """Largest certified distance from the optimum, in nats per word (converged, linear)."""
-    hidden: int = 64
+    hidden: Count = 64
     """Hidden units of the mlp."""
     split: str = "test"
     """The split that is scored."""

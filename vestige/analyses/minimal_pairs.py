@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count, Whole
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.likelihood import likelihoods, longest_first
@@ -41,10 +42,10 @@ class MinimalPairs(Analysis):
     """For masked and permutation models: hide the token alone, or more of its word with it."""
     head: HeadChoice = "reference"
     head_file: str | None = None
-    pairs: int | None = None
+    pairs: Count | None = None
     """The first so many of every paradigm; None: all."""
-    resamples: int = 1000
-    seed: int = 0
+    resamples: Count = 1000
+    seed: Whole = 0
     split: str = "test"
 
     def run(self, inputs: Inputs) -> Outcome:

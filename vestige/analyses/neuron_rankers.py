@@ -6,12 +6,13 @@ overlap and their ranks correlate. Which is better is told by probes trained on 
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.rows import WordRows
+from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import train_subsets
@@ -36,12 +37,12 @@ class NeuronRankers(Analysis):
     version = 2
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
-    rankers: tuple[str, ...] = (PROBE, *RANKERS)
-    l1: float = 1e-4
-    l2: float = 1e-4
-    shares: tuple[float, ...] = (0.01, 0.05, 0.1)
+    rankers: Annotated[tuple[str, ...], Some] = (PROBE, *RANKERS)
+    l1: Penalty = 1e-4
+    l2: Penalty = 1e-4
+    shares: Annotated[tuple[Share, ...], Some] = (0.01, 0.05, 0.1)
     """Tops of the rankings that are compared and on which probes are trained."""
-    seed: int = 0
+    seed: Whole = 0
     split: str = "test"
 
     def __post_init__(self) -> None:

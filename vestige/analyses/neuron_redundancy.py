@@ -7,12 +7,13 @@ it is chosen among representatives.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.rows import WordRows
+from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import minimal_sets, train_subsets
@@ -34,14 +35,14 @@ class NeuronRedundancy(Analysis):
     version = 2
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
-    correlation: tuple[float, ...] = (0.9, 0.7, 0.5)
+    correlation: Annotated[tuple[Share, ...], Some] = (0.9, 0.7, 0.5)
     """Neurons are put together while they correlate at least so much, on average."""
-    delta: float = 0.005
+    delta: Penalty = 0.005
     """Accuracy that a minimal set may lose, in parts of one."""
-    step: float = 0.01
-    l1: float = 1e-4
-    l2: float = 1e-4
-    seed: int = 0
+    step: Share = 0.01
+    l1: Penalty = 1e-4
+    l2: Penalty = 1e-4
+    seed: Whole = 0
     split: str = "test"
 
     def run(self, inputs: Inputs) -> Outcome:

@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.rows import WordRows
+from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.neurons.ablation import ablate
 from vestige.neurons.explore import explorer_data
 from vestige.neurons.matrix import Neurons
@@ -42,25 +43,25 @@ class NeuronAnalysis(Analysis):
     version = 3
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
-    l1: float | None = None
+    l1: Penalty | None = None
     """None: searched on dev, together with l2."""
-    l2: float | None = None
+    l2: Penalty | None = None
     form: Form = "squared"
     """The L2 term: the papers' square, or the norm that NeuroX's code has ("norm": no optimality gap is known)."""
-    grid: tuple[float, ...] = GRID
+    grid: Annotated[tuple[Penalty, ...], Some] = GRID
     """Values of l1 and of l2 that the search tries."""
-    share: float = 0.2
+    share: Share = 0.2
     """Of neurons kept or silenced, in the search and in the table of the paper."""
-    retrained: tuple[float, ...] = (0.05, 0.1)
+    retrained: tuple[Share, ...] = (0.05, 0.1)
     """Shares of neurons, top and bottom, on which probes are trained again."""
-    deltas: tuple[float, ...] = (0.005, 0.02)
+    deltas: tuple[Penalty, ...] = (0.005, 0.02)
     """Accuracy that a minimal set may lose, in parts of one."""
-    step: float = 0.01
+    step: Share = 0.01
     """Share of neurons by which the search for minimal sets grows."""
     control: bool = True
-    explored: int = 24
+    explored: Whole = 24
     """Neurons from the top of the ranking whose words and sentences are kept for the report."""
-    seed: int = 0
+    seed: Whole = 0
     split: str = "test"
 
     def run(self, inputs: Inputs) -> Outcome:

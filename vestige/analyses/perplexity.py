@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count, Share, Whole
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError, ModelError
 from vestige.measures.likelihood import Likelihoods, Run, likelihoods, longest_first
@@ -45,13 +46,13 @@ class Perplexity(Analysis):
     it. auto: masked for masked models, causal for causal ones, pseudo for permutation models (XLNet)."""
     unit: Literal["block", "sentence"] = "block"
     """block: all text in a row, cut into equal pieces, the rest dropped. sentence: every sentence alone."""
-    block: int = 512
+    block: Count = 512
     """Tokens of a block, special ones included; a model's own limit, where that is less."""
     hide: Hide = "token"
     """For pseudo: hide the token alone, or more of its word with it."""
-    rate: float = 0.15
+    rate: Share = 0.15
     corrupt: Corrupt = "bert"
-    mask_seeds: int = 1
+    mask_seeds: Count = 1
     """Patterns of masks; the loss is the mean over all of them."""
     head: HeadChoice = "reference"
     head_file: str | None = None
@@ -62,10 +63,10 @@ class Perplexity(Analysis):
     """How many of the last layers to replace; None: every number, and at the end the embeddings too."""
     single: tuple[int, ...] = ()
     """Layers, counted from 1, to be replaced alone."""
-    sentences: int | None = None
+    sentences: Count | None = None
     """The first so many of the split; None: all."""
-    resamples: int = 1000
-    seed: int = 0
+    resamples: Count = 1000
+    seed: Whole = 0
     split: str = "test"
 
     def run(self, inputs: Inputs) -> Outcome:

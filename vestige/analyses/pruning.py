@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+from vestige.analyses.settings import Some
 from vestige.analyses.tuning import TuningAnalysis, Variant, chosen_depths
 from vestige.finetune.recipe import Recipe
 from vestige.models.surgery import bottom_pruned, top_pruned
@@ -20,8 +21,8 @@ class Pruning(TuningAnalysis):
     source: ClassVar[str] = "durrani2021, section 5, Tables 2 and 6; sajjad2020"
     axis = "dropped blocks"
 
-    strategies: tuple[Literal["top", "bottom"], ...] = ("top", "bottom")
-    dropped: tuple[int, ...] | None = None
+    strategies: Annotated[tuple[Literal["top", "bottom"], ...], Some] = ("top", "bottom")
+    dropped: Annotated[tuple[int, ...], Some] | None = None
     """None: half of them; the whole model is always tuned for comparison."""
 
     def variants(self, recipe: Recipe, depth: int) -> Iterator[Variant]:

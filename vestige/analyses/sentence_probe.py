@@ -16,6 +16,7 @@ from torch import Tensor
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.layer_probe import Data, LayerProbe, Scores
 from vestige.analyses.rows import WordRows
+from vestige.analyses.settings import Count, Dropped, Penalty, Positive
 from vestige.corpus.control import sentence_baselines, sentence_types
 from vestige.corpus.types import Sentence, Task
 from vestige.errors import AnalysisError
@@ -51,16 +52,16 @@ class SentenceProbe(Analysis):
     probe: Literal["linear", "mlp"] = "linear"
     pooling: str | tuple[str, ...] = "cls"
     """One, or several as a list or joined by `+`; kept joined."""
-    seeds: int = 3
+    seeds: Count = 3
     control: Literal["first_word", "sentence", "none"] = "first_word"
     """What gets a random label: the first word, or the sentence; the latter can only be memorised (split: train)."""
-    l2: float | None = None
+    l2: Penalty | None = None
     """None: chosen on dev."""
-    tolerance: float = 1e-2
+    tolerance: Positive = 1e-2
     """Largest certified distance from the optimum, in nats per sentence (converged, linear)."""
-    hidden: int = 50
+    hidden: Count = 50
     """Hidden units of the mlp."""
-    dropout: float = 0.0
+    dropout: Dropped = 0.0
     """Of the mlp's hidden units (senteval)."""
     split: str = "test"
     """The split that is scored."""

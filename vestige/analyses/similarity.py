@@ -13,11 +13,12 @@ sub-word), with a sentence pooling it is a sentence. Special tokens are not samp
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count, Some, Whole
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.measures.jackknife import GROUPS, Estimate
@@ -45,17 +46,17 @@ class SimilarityAnalysis(Analysis):
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
 
-    measures: tuple[str, ...] = ("rsa", "rsa_centred", "cka")
+    measures: Annotated[tuple[str, ...], Some] = ("rsa", "rsa_centred", "cka")
     pooling: AnyPooling = "last"
-    n: int | None = 5000
+    n: Count | None = 5000
     """Words sampled (all where there are fewer); None: all words."""
     all_pairs: bool = False
     """Also every layer of the model beside every layer of the reference."""
-    neighbours: int = NEIGHBOURS
+    neighbours: Count = NEIGHBOURS
     """Of a word, in `neighbour_overlap`."""
-    groups: int = GROUPS
+    groups: Whole = GROUPS
     """Of sentences, each left out once for the intervals; 0: no intervals."""
-    seed: int = 0
+    seed: Whole = 0
     """Of the sample and the groups."""
     split: str = "test"
 

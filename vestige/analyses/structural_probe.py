@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count, Positive, Whole
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.tree_scores import Averages, score_depths, score_distances, words_of
@@ -57,19 +58,19 @@ class StructuralProbe(Analysis):
 
     probes: Literal["both", "distance", "depth"] = "both"
     pooling: Literal["first", "last", "mean", "max"] = "mean"
-    rank: int | None = None
+    rank: Count | None = None
     """Dimensions the map keeps; None: all."""
-    seeds: int = 1
+    seeds: Count = 1
     rescale: bool = False
     """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
-    rate: float = 1e-3
-    batch: int = 20
-    max_epochs: int = 40
+    rate: Positive = 1e-3
+    batch: Count = 20
+    max_epochs: Count = 40
     reset_moments: bool = False
     """Forget Adam's moments at each fall of the rate (the paper's text) or not (its program)."""
     punctuation: Literal["words", "xpos", "upos"] = "words"
     """What tells punctuation, which spanning trees leave out: the characters, Penn tags as in the papers, or PUNCT."""
-    drawn: int = 8
+    drawn: Whole = 8
     """Sentences whose predicted trees are kept."""
     split: str = "test"
     """The split that is scored."""

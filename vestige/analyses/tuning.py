@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.settings import Count
 from vestige.errors import AnalysisError
 from vestige.finetune.recipe import Recipe, load_recipe
 from vestige.finetune.score import score
@@ -39,7 +40,7 @@ class TuningAnalysis(Analysis):
     """Name of a recipe; see `vestige ls recipes`."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Values of the recipe that are to be others."""
-    runs: int = 1
+    runs: Count = 1
     split: str = "dev"
 
     @abstractmethod

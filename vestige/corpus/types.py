@@ -147,8 +147,10 @@ class Corpus:
 COMPANIONS: dict[str, tuple[str, ...]] = {
     "tree": ("deprel", "upos", "xpos"),
     "span": ("question", "context", "answer_texts", "answer_starts"),
+    "sentence": ("pair", "paradigm"),
 }
-"""Annotations that labels at a level are read with: relations of heads, the passage an answer is in."""
+"""Annotations that labels at a level are read with: relations of heads, the passage an answer is in, the other half
+of a minimal pair."""
 
 
 @dataclass(frozen=True)

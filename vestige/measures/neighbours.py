@@ -24,6 +24,8 @@ def overlap_of_items(x: Vectors, y: Vectors, k: int = NEIGHBOURS) -> np.ndarray:
         raise AnalysisError(
             f"neighbour_overlap: {k} neighbours of {len(x)} items are not to be had", fix=f"1 <= k < {len(x)}"
         )
+    for vectors in (x, y):
+        vectors.must_differ()
     first, second = x.prepared("unit"), y.prepared("unit")
     shares = np.empty(len(x))
     for start in range(0, len(x), _BLOCK_ITEMS):

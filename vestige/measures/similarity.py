@@ -67,8 +67,15 @@ def similarities(
         [Vectors.of(array, f"{side}, layer {number}", chosen) for number, array in enumerate(arrays)]
         for side, arrays, chosen in zip("xy", (x, y), rows, strict=True)
     )
+    if not first or not second:
+        raise AnalysisError(f"x has {len(first)} layers, y has {len(second)}", fix="give an array per layer of both")
     for vectors in (*first, *second):
         check_items(first[0], vectors)
+    if sentences is not None and len(sentences) != len(first[0]):
+        raise AnalysisError(
+            f"x has {len(first[0])} items, the sentences of {len(sentences)} are given",
+            fix="name every item's sentence",
+        )
     parts = deal(sentences, groups, seed) if sentences is not None else [np.arange(len(first[0]))]
     found: dict[str, dict[tuple[int, int], Estimate]] = {name: {} for name in measures}
     for number, (one, other) in enumerate(zip(first, second, strict=False)):

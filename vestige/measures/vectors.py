@@ -107,6 +107,10 @@ class Vectors:
             return (slice(start, min(start + size, len(self))) for start in range(0, len(self), size))
         return (items[start : start + size] for start in range(0, len(items), size))
 
+    def must_differ(self) -> None:
+        """Refuse vectors that are all alike."""
+        self._mean()
+
     def _mean(self) -> np.ndarray:
         total, first = np.zeros(self.width), self.block(slice(1))
         spread = size = 0.0

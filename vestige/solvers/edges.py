@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vestige.errors import AnalysisError
 from vestige.measures.edge_scores import f1
 from vestige.solvers.edge_model import Batch, EdgeProbe, EdgeRecipe, Edges, Source, read_batch
 
@@ -109,6 +110,12 @@ class _Learner:
     def look(self, score: "DevScore", steps: int) -> None:
         """Take the score on dev. As long as the probe dares no label, its loss counts: F1 would stand still."""
         self.steps = steps
+        if not np.isfinite(score.loss):
+            read = ", ".join(map(str, self.probe.source.layers))
+            raise AnalysisError(
+                f"the edge probe of layer {read} diverged: its loss on dev is not finite after step {steps}",
+                fix=f"lower the rate (now {self.recipe.rate:g})",
+            )
         value = score.f1 if score.f1 > 0 and self.recipe.best == "f1" else -score.loss
         if value > self.best + self.recipe.gain:
             self.best, self.best_f1, self.stale = value, score.f1, 0

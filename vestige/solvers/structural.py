@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.errors import AnalysisError
 from vestige.solvers.problem import Features
 
 Kind = Literal["distance", "depth"]
@@ -110,8 +111,11 @@ def train_structural(
 ) -> StructuralFit:
     """A probe per layer and seed. Seeds differ in where they start; the order of sentences is the first one's."""
     width = train.layers[0].width
+    rank = width if recipe.rank is None else recipe.rank
+    if not 1 <= rank <= width:
+        raise AnalysisError(f"a rank of {rank}, of vectors of width {width}", fix=f"take 1 to {width}")
     layers, probes = len(train.layers), len(train.layers) * len(seeds)
-    weights = initial_maps(layers, width, recipe.rank or width, seeds).flatten(0, 1)
+    weights = initial_maps(layers, width, rank, seeds).flatten(0, 1)
     layer_of = np.repeat(np.arange(layers), len(seeds))
     maps = [torch.nn.Parameter(weights[probe].clone(), requires_grad=False) for probe in range(probes)]
     schedule = _Schedule(maps, recipe)
@@ -127,6 +131,13 @@ def train_structural(
             schedule.step(loss_and_gradients(kind, rows, [maps[probe] for probe in active], batch)[1])
         loss = np.full(probes, np.nan)
         loss[active] = mean_loss(kind, dev, [maps[probe] for probe in active], layer_of[active])
+        if not np.isfinite(loss[active]).all():
+            layer = layer_of[active][~np.isfinite(loss[active])][0]
+            raise AnalysisError(
+                f"the {kind} probe of layer {layer} diverged: its loss on dev is not finite after epoch "
+                f"{schedule.epoch + 1}",
+                fix=f"lower the rate (now {recipe.rate:g}), or rescale the layers",
+            )
         for probe in schedule.end_epoch(loss):
             best[probe].copy_(maps[probe])
         tick()

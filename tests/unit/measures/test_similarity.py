@@ -59,7 +59,7 @@ def test_bad_arrays_are_refused(measure, two):
         measure(x, y)
 
 
-@pytest.mark.parametrize("measure", [rsa, cka, svcca, pwcca, procrustes])
+@pytest.mark.parametrize("measure", [rsa, cka, svcca, pwcca, procrustes, neighbour_overlap])
 def test_vectors_that_do_not_differ_have_no_similarity(measure, two):
     with pytest.raises(UndefinedSimilarityError, match="y: its vectors do not differ"):
         measure(two[0], np.full((80, 6), 0.1, dtype=np.float32))
@@ -84,6 +84,14 @@ def test_fewer_items_than_units_are_warned_of_where_a_measure_is_biased():
         warnings.simplefilter("error")
         rsa(x, y)
         cka(x, y)
+
+
+def test_sentences_of_some_items_or_layers_of_one_side_are_refused(two):
+    x, y = two
+    with pytest.raises(AnalysisError, match="80 items, the sentences of 10"):
+        similarities([x], [y], sentences=np.arange(10))
+    with pytest.raises(AnalysisError, match="x has 1 layers, y has 0"):
+        similarities([x], [])
 
 
 def test_unknown_names_are_refused(two):

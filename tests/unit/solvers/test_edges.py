@@ -1,5 +1,7 @@
 """The edge probe's parts: its size, its spans, its mix and its training."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -159,6 +161,11 @@ def test_the_best_look_at_dev_is_kept():
     fits = train_edges(data, dev, [Source((0,)), Source((1,))], SMALL, [0])
     for fit, score in zip(fits, dev_scores(dev, [fit.probe for fit in fits]), strict=True):
         assert score.f1 == pytest.approx(fit.dev_f1) and fit.steps == 15
+
+
+def test_a_probe_that_diverges_is_no_probe():
+    with pytest.raises(AnalysisError, match="edge probe of layer 1 diverged"):
+        train_edges(edges(), edges(1), [Source((1,))], replace(SMALL, rate=1e30), [0])
 
 
 def test_a_label_is_given_where_its_logit_is_above_zero():

@@ -1,5 +1,7 @@
 """Analyses that need the model itself, and its reference, in a study: loaded from folders or handed over in memory."""
 
+import json
+
 import pytest
 import tiny
 import tiny_lm
@@ -110,3 +112,29 @@ def test_a_report_is_written_and_takes_none_of_them_for_a_layer_probe(run):
     reading = Reading(run.results, run.comparisons, run.tables.cells, run.tables.lock)
     assert reading.groups == []
     assert reading.tasks == []
+
+
+def test_minimal_pairs_of_blimp_are_scored_by_paradigm_and_compared(folder, tmp_path):
+    data = tmp_path / "blimp"
+    data.mkdir()
+    for paradigm in ("word_order", "agreement"):
+        about = {"UID": paradigm, "linguistics_term": "made up", "field": "syntax"}
+        pairs = [" ".join(text.split()[:6]) for text in tiny.TEXT[:4]]
+        records = [
+            {**about, "pairID": number, "sentence_good": good, "sentence_bad": " ".join(good.split()[::-1])}
+            for number, good in enumerate(pairs)
+        ]
+        (data / f"{paradigm}.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n")
+    raw = {
+        "study": "pairs",
+        "models": {"base": str(folder / "base"), "tuned": {"load": str(folder / "tuned"), "reference": "base"}},
+        "corpora": {"pairs": {"files": str(data), "format": "blimp"}},
+        "analyses": [{"minimal_pairs": {"tasks": ["pairs/acceptability"], "resamples": 20}}],
+    }
+    run = Study(make_spec(raw), tmp_path / "run", cache=tmp_path / "cache").run(2)
+    for model in ("base", "tuned"):
+        found = values(run, "minimal_pairs", model, "accuracy").set_index("label")["n"]
+        assert found[["agreement", "word_order"]].tolist() == [4, 4] and found.sum() == 16
+    assert len(values(run, "minimal_pairs", "tuned", "accuracy_change")) == 3
+    assert run.comparisons["words"].tolist() == [8]
+    assert "word_order" in run.report().read_text()
