@@ -13,7 +13,7 @@ def bootstrap_interval(
     """Percentile interval (columns,), (columns,) of sum(sums) / sum(weights) over drawn units.
 
     `sums` (units, columns), `weights` (units,), ones if not given: the statistic is then the mean.
-    All columns see the same draws.
+    All columns see the same draws; draws without any weight are left out.
     """
     units = len(sums)
     weights = np.ones(units) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -21,6 +21,7 @@ def bootstrap_interval(
     drawn = []
     for size in chunks(resamples, _CHUNK):
         counts = drawn_counts(rng, size, units)
+        counts = counts[counts @ weights > 0]
         drawn.append((counts @ sums) / (counts @ weights)[:, None])
     return interval(np.concatenate(drawn), confidence)
 
