@@ -252,7 +252,7 @@ def _curves(page: Page, run: StudyRun, protocol: str, params: str) -> None:
             lines.append([name, title, *cells])
     depth = int(changes["layer"].max())
     page.table(["", "tuned on", *map(str, range(depth + 1))], lines, "Change of accuracy in points, by layer")
-    page.text("\\* shown to differ: q at most 0.05 over layers, tasks and models, paired by sentence.")
+    page.text("\\* shown to differ: q at most 0.05 over layers, tasks and models, by a test over sentences and runs.")
 
 
 def _spread(page: Page, run: StudyRun, fixed: str) -> None:
