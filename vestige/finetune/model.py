@@ -121,7 +121,7 @@ def load_tuned(folder: str | Path, device: str = "cpu") -> Tunable:
     if not (folder / LOG).exists():
         raise ModelError(f"{folder}: no {LOG}, so vestige did not tune it here", fix="name a folder finetune() made")
     log = json.loads((folder / LOG).read_text())
-    recipe = make_recipe({**log["recipe"], "lora": _lora(log["recipe"]["lora"])})
+    recipe = make_recipe(log["recipe"])
     problem = restore_problem(log["kind"], {**log["problem"], "recipe": recipe})
     tokenizer = load_tokenizer(folder)
     adapter = (folder / "adapter_config.json").exists()
@@ -260,14 +260,6 @@ def _load_whole(folder: Path, problem: Problem, recipe: Recipe) -> PreTrainedMod
         if name in loaded and not torch.equal(tensor, loaded[name]):
             raise ModelError(f"{folder}: {name} was loaded with other values than its file holds", fix="report this")
     return whole
-
-
-def _lora(said: Any) -> Lora | None:
-    return None if not said else Lora(**{**said, "targets": _hashable(said["targets"])})
-
-
-def _hashable(targets: Any) -> Any:
-    return tuple(targets) if isinstance(targets, list) else targets
 
 
 def _all_frozen(model: nn.Module) -> list[nn.Module]:

@@ -14,6 +14,7 @@ from vestige.finetune.examples import batches
 from vestige.finetune.metrics import Measure
 from vestige.finetune.model import Tunable, load_tuned
 from vestige.finetune.problems import kind_of
+from vestige.finetune.problems.base import Problem, unseen_note
 
 _BATCH = 64
 
@@ -48,25 +49,18 @@ def score(tuned: Any, task: Task, split: str = "dev", *, device: str = "cpu", ma
     """Score a tuned model (a folder, a `Tuned`, or what `load_tuned` gave) on a split of a task."""
     model = tuned if isinstance(tuned, Tunable) else load_tuned(getattr(tuned, "folder", tuned), device)
     problem = model.problem
-    name = f"{task.corpus.name}/{task.name}"
-    kind = kind_of(task, split)
-    unfit = f"the task is one of {kind.kind}" if kind is not type(problem) else problem.unfit(task, split)
-    if unfit:
-        labels = ", ".join(problem.labels[:5])
-        raise ModelError(
-            f"{name} does not fit the head: it was tuned for {problem.kind} ({labels}), {unfit}",
-            fix="score it on a task with the labels it was tuned on",
-        )
+    check_fit(problem, task, split)
     sentences = task.corpus[split]
     answers, notes = answer(model, sentences, task.name)
     gold = problem.gold(sentences, task.name)
+    notes += unseen_note(problem.labels_in(gold), problem.labels)
     baseline = {}
     if majority and "train" in task.corpus.splits:
         always = problem.majority(task, sentences)
         baseline = {key: found.value for key, found in problem.statistics(gold, always).items()}
     statistics = problem.statistics(gold, answers)
     return Scores(
-        task=name,
+        task=f"{task.corpus.name}/{task.name}",
         split=split,
         metrics={key: found.measure(baseline.get(key)) for key, found in statistics.items()},
         ids=tuple(sentence.id for sentence in sentences),
@@ -75,6 +69,19 @@ def score(tuned: Any, task: Task, split: str = "dev", *, device: str = "cpu", ma
         items=tuple(problem.item_scores(gold, answers)),
         notes=tuple(f"{split}: {note}" for note in notes),
     )
+
+
+def check_fit(problem: Problem, task: Task, split: str) -> None:
+    """A head is scored on a split of its own kind that has some of its labels."""
+    kind = kind_of(task, split)
+    unfit = f"the task is one of {kind.kind}" if kind is not type(problem) else problem.unfit(task, split)
+    if unfit:
+        labels = ", ".join(problem.labels[:5])
+        raise ModelError(
+            f"{task.corpus.name}/{task.name}, {split}, does not fit the head: it is tuned for {problem.kind} "
+            f"({labels}), {unfit}",
+            fix="score it on a task with the labels it is tuned on",
+        )
 
 
 def values(model: Tunable, task: Task, split: str) -> dict[str, float]:

@@ -23,7 +23,7 @@ from vestige.finetune.loop import Run
 from vestige.finetune.model import LOG, Tunable, build
 from vestige.finetune.problems import find_problem
 from vestige.finetune.recipe import Lora, Recipe, load_recipe
-from vestige.finetune.score import score, values
+from vestige.finetune.score import check_fit, score, values
 from vestige.finetune.workplace import STATE, working
 from vestige.models.identity import config_identity, hash_tensors, tokenizer_digest
 from vestige.models.load import load_backbone, load_tokenizer
@@ -66,7 +66,10 @@ def finetune(
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     problem = find_problem(task, recipe)
-    _check(task, recipe, keep)
+    _check(task, recipe, keep, threads)
+    for split in task.corpus.splits:
+        if split != "train":
+            check_fit(problem, task, split)
     folder = model_folder(base)
     check_weight_files(folder)
     torch.set_num_threads(threads)
@@ -172,7 +175,9 @@ def _train(
     (folder / LOG).write_text(json.dumps(log, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def _check(task: Task, recipe: Recipe, keep: Sequence[int] | None) -> None:
+def _check(task: Task, recipe: Recipe, keep: Sequence[int] | None, threads: int) -> None:
+    if threads < 1:
+        raise ModelError(f"{threads} threads", fix="ask for at least 1")
     if recipe.early_stopping is not None and "dev" not in task.corpus.splits:
         raise ModelError(
             f"early stopping needs a dev split; {task.corpus.name} has {', '.join(task.corpus.splits)}",

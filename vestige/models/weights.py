@@ -51,6 +51,11 @@ def compare_with_files(model: PreTrainedModel, folder: Path) -> None:
                 if stored.shape != loaded[name].shape or not torch.equal(
                     stored.to(loaded[name].dtype), loaded[name].cpu()
                 ):
+                    if not torch.isfinite(stored).all():
+                        raise ModelError(
+                            f"{folder}: {key} of {file.name} holds NaN or infinite values",
+                            fix="train the model again, or use another checkpoint",
+                        )
                     raise ModelError(
                         f"{folder}: {name} was loaded with other values than {file.name} holds",
                         fix="report this with the transformers version: the weights in memory are not the file's",

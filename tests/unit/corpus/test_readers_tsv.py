@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vestige.corpus.load import load_corpus
+from vestige.corpus.readers.glue import read_glue
 from vestige.corpus.readers.tsv import read_tsv
 from vestige.errors import CorpusError
 
@@ -41,6 +42,28 @@ def test_the_id_of_a_single_sentence_does_not_depend_on_the_layout(write):
 def test_an_empty_second_segment_is_reported_with_file_and_line(write):
     with pytest.raises(CorpusError, match=r"a\.tsv:2: an empty sentence"):
         read_tsv(write("0\ta\tb\n0\ta\t \n"), sentence=1, label=0, second=2)
+
+
+def test_an_empty_label_is_reported_with_file_and_line(write):
+    path = write("sentence\tlabel\na\t1\nb\t \n")
+    with pytest.raises(CorpusError, match=r"a\.tsv:3: an empty label"):
+        read_tsv(path)
+    assert len(read_tsv(path, skip_labels=("",))) == 1
+
+
+def test_a_stray_tab_is_reported_with_file_and_line(write):
+    with pytest.raises(CorpusError, match=r"a\.tsv:2: expected 2 tab-separated columns .*, found 3"):
+        read_tsv(write("sentence\tlabel\ngood\tday today\tpositive\n"))
+
+
+def test_files_without_rows_are_named(write):
+    for text in ("", "\n \n"):
+        with pytest.raises(CorpusError, match=r"a\.tsv: the file is empty"):
+            read_tsv(write(text))
+        with pytest.raises(CorpusError, match=r"a\.tsv: the file is empty"):
+            read_glue(write(text), "sst2")
+    with pytest.raises(CorpusError, match=r"a\.tsv: a header and no rows"):
+        read_tsv(write("sentence\tlabel\n"))
 
 
 def test_numeric_labels_are_floats(write):

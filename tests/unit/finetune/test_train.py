@@ -228,6 +228,19 @@ class TestWhatGoesWrong:
         with pytest.raises(ModelError, match="has 3 blocks, asked to freeze 4"):
             finetune(bert, opinions(), Recipe(freeze=4), threads=1, cache=cache)
 
+    def test_no_threads(self, bert, cache):
+        with pytest.raises(ModelError, match=r"0 threads\n.*at least 1"):
+            finetune(bert, opinions(), ONE, threads=0, cache=cache)
+
+    def test_labels_of_dev_that_train_never_has_are_noted_or_refused_before_training(self, bert, cache):
+        train, strange = opinions().corpus["train"], opinions(labels=("good", "ham")).corpus["train"]
+        some = Corpus("x", {"train": train, "dev": strange[:8]}, {"opinion": "sentence"}).task("opinion")
+        log = finetune(bert, some, ONE, threads=1, cache=cache).log
+        assert log["notes"] == ["dev: 4 of 8 labels never occur in train: ham"]
+        none = Corpus("x", {"train": train, "dev": strange[1::2]}, {"opinion": "sentence"}).task("opinion")
+        with pytest.raises(ModelError, match="x/opinion, dev, does not fit the head"):
+            finetune(bert, none, replace(QUICK, rate=1e30, clip=0.0), threads=1, cache=cache)
+
     def test_labels_that_do_not_fit_the_head(self, bert, cache):
         tuned = finetune(bert, opinions(), ONE, threads=1, cache=cache)
         with pytest.raises(ModelError, match="does not fit the head"):

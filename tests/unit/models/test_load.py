@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Regex, normalizers, pre_tokenizers
 from transformers import AutoModel, AutoModelForTokenClassification, PreTrainedTokenizerFast
 
@@ -119,6 +120,13 @@ class TestBrokenFolders:
         whole = (folder / "model.safetensors").read_bytes()
         (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
         with pytest.raises(ModelError, match="transformers cannot load it"):
+            load_model(folder)
+
+    def test_weights_that_are_not_numbers_are_the_files_own(self, folder):
+        tensors = load_file(folder / "model.safetensors")
+        tensors["encoder.layer.1.output.dense.bias"][0] = torch.nan
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(ModelError, match=r"encoder\.layer\.1\.output\.dense\.bias of model\.safetensors holds NaN"):
             load_model(folder)
 
     def test_a_folder_that_is_not_there(self, tmp_path):

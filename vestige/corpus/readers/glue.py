@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vestige.corpus.readers.notes import Noted
-from vestige.corpus.readers.text import read_lines
-from vestige.corpus.readers.tsv import Column, read_tsv
+from vestige.corpus.readers.tsv import Column, read_tsv, table_lines
 from vestige.errors import CorpusError
 
 
@@ -64,7 +63,7 @@ def read_glue(path: str | Path, task: str) -> Noted:
 
 
 def _layout(path: Path, task: str) -> Layout:
-    header = [name.strip() for name in read_lines(path)[0].split("\t")]
+    header = [name.strip() for name in table_lines(path)[0].split("\t")]
     for layout in LAYOUTS[task]:
         texts = {layout.sentence, layout.second} - {None}
         if isinstance(layout.label, int):

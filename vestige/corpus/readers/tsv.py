@@ -36,7 +36,7 @@ def read_tsv(
     `skip_broken`, are those that would else be an error; both are counted in the notes.
     """
     path = Path(path)
-    lines = read_lines(path)
+    lines = table_lines(path)
     columns = [column for column in (label, sentence, second) if column is not None]
     named = any(isinstance(column, str) for column in columns)
     header = [name.strip() for name in lines[0].split("\t")] if named else []
@@ -47,15 +47,17 @@ def read_tsv(
             continue
         source = f"{path}:{number}"
         try:
-            value, words, others = _cells(source, line.split("\t"), positions)
+            value, words, others = _cells(source, line.split("\t"), positions, len(header))
             if value in skip_labels:
                 skipped += 1
             else:
-                rows.append((source, _number(source, value) if numeric else value, words, others))
+                rows.append((source, _number(source, value) if numeric else _text(source, value), words, others))
         except CorpusError:
             if not skip_broken:
                 raise
             broken += 1
+    if not rows and not skipped and not broken:
+        raise CorpusError(f"{path}: a header and no rows", fix="check the path and that the file is whole")
     ids = stable_ids(" ".join(words) + "\t" * bool(others) + " ".join(others) for _, _, words, others in rows)
     sentences = (
         Sentence(id_, words, others, {task: value}, source)
@@ -65,19 +67,41 @@ def read_tsv(
     return Noted(sentences, [*notes, *([f"{path}: {broken} broken rows left out"] if broken else [])])
 
 
-def _cells(source: str, fields: list[str], positions: list[int]) -> tuple[str, Words, Words]:
-    """The label, the words of the sentence, and those of the second one where there are two."""
+def table_lines(path: Path) -> list[str]:
+    """The lines of a file that has some."""
+    lines = read_lines(path)
+    if not any(line.strip() for line in lines):
+        raise CorpusError(f"{path}: the file is empty", fix="check the path and that the file is whole")
+    return lines
+
+
+def _cells(source: str, fields: list[str], positions: list[int], names: int) -> tuple[str, Words, Words]:
+    """The label, the words of the sentence, and those of the second one where there are two.
+
+    A row below a header has a cell for each of its `names`: one more or less may have moved the label.
+    """
     needed = max(positions) + 1
     if len(fields) < needed:
         raise CorpusError(
             f"{source}: expected at least {needed} tab-separated columns, found {len(fields)}",
             fix="check the separator and the column names or numbers",
         )
+    if names and len(fields) != names:
+        raise CorpusError(
+            f"{source}: expected {names} tab-separated columns as in the header, found {len(fields)}",
+            fix="remove stray tabs from the row, or add its missing cells",
+        )
     label, *texts = (fields[position] for position in positions)
     segments = [tuple(text.split()) for text in texts]
     if not all(segments):
         raise CorpusError(f"{source}: an empty sentence", fix="remove the row")
     return label.strip(), segments[0], segments[1] if len(segments) > 1 else ()
+
+
+def _text(source: str, value: str) -> str:
+    if not value:
+        raise CorpusError(f"{source}: an empty label", fix="label the row, or remove it")
+    return value
 
 
 def _number(source: str, value: str) -> float:

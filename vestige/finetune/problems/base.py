@@ -1,6 +1,7 @@
 """The interface of a problem: what it needs of a model, its loss, and how answers are read and scored."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -83,6 +84,10 @@ class Problem(ABC):
         """The right answers, in the form of `combine`'s."""
         return [sentence.annotations[task] for sentence in sentences]
 
+    def labels_in(self, gold: Sequence[Any]) -> list[str]:
+        """All labels of right answers, where answers are labels."""
+        return []
+
     @abstractmethod
     def statistics(self, gold: Sequence[Any], answers: Sequence[Any]) -> dict[str, Statistic]:
         """The measures."""
@@ -109,6 +114,15 @@ def limit_of(encoder: HuggingFaceEncoder, recipe: Recipe) -> int:
 def cut_note(cut: int, total: int, limit: int) -> list[str]:
     """Said where inputs were longer than the limit."""
     return [f"{cut} of {total} inputs have more than {limit} tokens and were cut"] if cut else []
+
+
+def unseen_note(found: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Said where labels cannot be answered rightly, as train has none of them."""
+    counts = Counter(found)
+    unseen = sorted({*counts} - {*known})
+    few = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
+    lost = sum(counts[label] for label in unseen)
+    return [f"{lost} of {len(found)} labels never occur in train: {few}"] if unseen else []
 
 
 def word_weights(batch: Sequence[Encoded], word: str) -> Tensor:

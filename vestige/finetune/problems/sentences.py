@@ -112,6 +112,9 @@ class Classes(_OfSentences):
     def read(self, output: Any, given: dict[str, Tensor], head: nn.Module | None, batch: Sequence[Example]) -> list:
         return [self.labels[index] for index in self._logits(output, given, head).argmax(-1).tolist()]
 
+    def labels_in(self, gold: Sequence[str]) -> list[str]:
+        return list(gold)
+
     def statistics(self, gold: Sequence[str], answers: Sequence[str]) -> dict[str, Statistic]:
         found = {
             "accuracy": metrics.share([a == b for a, b in zip(gold, answers, strict=True)]),

@@ -90,6 +90,9 @@ class Trees(Problem):
     def gold(self, sentences: Sequence[Sentence], task: str) -> list:
         return [(list(s.annotations[task]), list(_relations(s))) for s in sentences]
 
+    def labels_in(self, gold: Sequence[Any]) -> list[str]:
+        return [label for _, labels in gold for label in labels]
+
     def statistics(self, gold: Sequence[Any], answers: Sequence[Any]) -> dict[str, Statistic]:
         return {
             "las": metrics.attachments(gold, answers, labels=True),

@@ -71,6 +71,9 @@ class Words(Problem):
             for row, example in zip(best, batch, strict=True)
         ]
 
+    def labels_in(self, gold: Sequence[Any]) -> list[str]:
+        return [label for labels in gold for label in labels]
+
     def statistics(self, gold: Sequence[Any], answers: Sequence[Any]) -> dict[str, Statistic]:
         hits = [sum(a == b for a, b in zip(*pair, strict=True)) for pair in zip(gold, answers, strict=True)]
         return {"accuracy": metrics.share(hits, [len(labels) for labels in gold])}
