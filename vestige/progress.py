@@ -52,7 +52,7 @@ class Bar:
             self._display.update(self._row, completed=self.done, description=self.description)
         elif not _quiet and self._terminal and now - self._started > PATIENCE:
             self._open()
-        elif not _quiet and not self._terminal and now - max(self._started, _last_line) > LINE_EVERY:
+        elif not _quiet and not self._terminal and now - max(_open_bars[0]._started, _last_line) > LINE_EVERY:
             _last_line = now
             print("; ".join(shown._position(now) for shown in _open_bars), file=sys.stderr, flush=True)
 

@@ -50,6 +50,17 @@ def test_a_line_names_the_work_around_the_work(clock, capsys):
     ]
 
 
+def test_short_pieces_of_long_work_are_told_too(clock, capsys):
+    with progress.bar("study", 3) as outer:
+        for _ in range(3):
+            with progress.bar("reading", 1) as inner:
+                clock["now"] += 35
+                inner.advance()
+            outer.advance()
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["study: 1 of 3 after 0:01:10, about 0:02:20 left; reading: 1 of 1 after 0:00:35"]
+
+
 def test_quiet_is_quiet(clock, capsys):
     progress.quiet()
     with progress.bar("probing", 10) as shown:

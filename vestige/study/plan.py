@@ -13,6 +13,7 @@ from vestige.corpus.types import Corpus, words_digest
 from vestige.digest import digest_json
 from vestige.errors import SpecError
 from vestige.models.encoder import Encoder
+from vestige.progress import bar
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations
 from vestige.study.cells import Cell, Side
@@ -42,14 +43,16 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
         _check_levels(analysis, corpora)
     plan = Plan(corpora={name: _describe_corpus(corpus) for name, corpus in corpora.items()})
     read: dict[tuple[str, int, str], _Read] = {}
-    for made in make_models(spec, corpora, given, root):
-        plan.models.setdefault(made.name, []).append({**made.encoder.describe(), **made.about})
-        if made.source is None:
-            plan.in_memory[made.encoder.fingerprint] = made.encoder
-        for corpus in _corpora_of(spec, made.name):
-            found = _represent(spec, corpus, corpora[corpus], made, root)
-            read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found)
-            plan.notes += _losses(made, corpus, found) if made.run == 0 else []
+    with bar("models made and read", sum(model.runs for model in spec.models.values())) as shown:
+        for made in make_models(spec, corpora, given, root):
+            plan.models.setdefault(made.name, []).append({**made.encoder.describe(), **made.about})
+            if made.source is None:
+                plan.in_memory[made.encoder.fingerprint] = made.encoder
+            for corpus in _corpora_of(spec, made.name):
+                found = _represent(spec, corpus, corpora[corpus], made, root)
+                read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found)
+                plan.notes += _losses(made, corpus, found) if made.run == 0 else []
+            shown.advance()
     for (name, run, corpus), mine in read.items():
         reference = read.get((spec.reference_of(name) or "", 0, corpus))
         plan.cells += _cells(spec, name, run, corpus, corpora[corpus], mine, reference, root)
