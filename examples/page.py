@@ -1,6 +1,8 @@
-"""What the pages of the examples share: numbers out of a run's tables, markdown tables, figures, claims."""
+"""What the pages of the examples share: the tables they are written from, markdown tables, figures, claims."""
 
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import vl_convert
 
 from vestige.report.markdown import markdown_table
@@ -56,12 +59,39 @@ class Page:
         lines = [f"- *{claim.paper}* **{VERDICTS[claim.agrees].capitalize()}.** {claim.here}" for claim in claims]
         self.parts.append("\n".join(lines))
 
-    def write(self, command: str) -> Path:
+    def write(self, name: str) -> Path:
         """Put the page into place."""
-        note = f"*Written by `{command}`; every number comes from the tables of the run. Do not edit: run it again.*"
+        note = f"*Written by `python -m examples.{name}` from the tables in [results](results). Do not edit.*"
         target = self.folder / "README.md"
         target.write_text("\n\n".join([self.parts[0], note, *self.parts[1:]]) + "\n")
         return target
+
+
+def command(place: str, build: Callable[[Page], None], items_of: Sequence[str] = ()) -> None:
+    """`python -m examples.NAME [RUN]`: keep the tables of RUN beside the example; write its page from those kept."""
+    folder = Path(place).parent
+    if len(sys.argv) > 2:
+        sys.exit(f"usage: python -m examples.{folder.name} [RUN]")
+    if len(sys.argv) == 2:
+        keep(StudyRun.open(sys.argv[1]), folder / "results", items_of)
+    page = Page(folder, StudyRun.open(folder / "results"))
+    build(page)
+    page.write(folder.name)
+
+
+def keep(run: StudyRun, target: Path, items_of: Sequence[str] = ()) -> None:
+    """Copy the tables that a page is written from: those of the whole run, and the items of some analyses."""
+    cells = run.tables.cells
+    names = ["results", "comparisons", "cells", "neuron_changes"]
+    names += [f"items/{cell}" for cell in cells[cells["analysis"].isin(items_of)]["cell"].unique()]
+    for name in names:
+        place = target / f"{name}.parquet"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pq.read_table(run.tables.folder / place.relative_to(target)), place, compression="zstd")
+    lock = (run.tables.folder / "study.lock.json").read_text()
+    for name in ("VESTIGE_DATA", "VESTIGE_CACHE"):
+        lock = lock.replace(os.environ.get(name) or f"${{{name}}}", f"${{{name}}}")
+    (target / "study.lock.json").write_text(lock)
 
 
 def pick(results: pd.DataFrame, **where: Any) -> pd.DataFrame:

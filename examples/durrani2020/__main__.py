@@ -1,13 +1,10 @@
-"""Write the page of this example from a finished run: `python -m examples.durrani2020 RUN`."""
-
-import sys
-from pathlib import Path
+"""The page of this example: `python -m examples.durrani2020 RUN` keeps the tables of a run and writes it."""
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from examples.page import Claim, Page, one, percent, pick
+from examples.page import Claim, Page, command, one, percent, pick
 from vestige.report.wording import layer, listing
 from vestige.study.run import StudyRun
 
@@ -17,10 +14,9 @@ TIGHT, LOOSE = "minimal within 0.5", "minimal within 2"
 KEPT = {"All": "all", "Top": "top 20% kept", "Random": "random 20% kept", "Bottom": "bottom 20% kept"}
 
 
-def main(folder: str) -> None:
+def build(page: Page) -> None:
     """The whole page."""
-    run = StudyRun.open(folder)
-    page = Page(Path(__file__).parent, run)
+    run = page.run
     found = pick(run.results, analysis="neurons")
     results = {name: pick(found, corpus=corpus, task=task) for name, (corpus, task) in TASKS.items()}
     _head(page, results)
@@ -41,7 +37,6 @@ def main(folder: str) -> None:
     page.text("## Beyond the paper: other rankings, and redundancy (semantic tags)")
     _rankers(page, pick(run.results, analysis="neuron_rankers"))
     _redundancy(page, pick(run.results, analysis="neuron_redundancy"))
-    page.write("python -m examples.durrani2020 RUN")
 
 
 def _head(page: Page, results: dict[str, pd.DataFrame]) -> None:
@@ -295,6 +290,4 @@ def _redundancy(page: Page, rows: pd.DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m examples.durrani2020 RUN")
-    main(sys.argv[1])
+    command(__file__, build)

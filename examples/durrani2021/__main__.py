@@ -1,15 +1,13 @@
-"""Write the page of this example from a finished run: `python -m examples.durrani2021 RUN`."""
+"""The page of this example: `python -m examples.durrani2021 RUN` keeps the tables of a run and writes it."""
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from examples.page import Claim, Page, one, percent, pick, unlearnt
+from examples.page import Claim, Page, command, one, percent, pick, unlearnt
 from vestige.report.wording import layer, listing
 from vestige.study.run import StudyRun
 
@@ -24,10 +22,9 @@ PROTOCOLS = {
 }
 
 
-def main(folder: str) -> None:
+def build(page: Page) -> None:
     """The whole page."""
-    run = StudyRun.open(folder)
-    page = Page(Path(__file__).parent, run)
+    run = page.run
     probes = {protocol: _setting(run, "layer_probe", "protocol", protocol) for protocol in PROTOCOLS}
     fixed = _setting(run, "neurons", "l1", 1e-3)
     _head(page, run)
@@ -43,7 +40,6 @@ def main(folder: str) -> None:
     _searched(page, run)
     page.text("## Pruned models (Tables 2 and 6)")
     _pruning(page, run)
-    page.write("python -m examples.durrani2021 RUN")
 
 
 def _setting(run: StudyRun, analysis: str, name: str, value: object) -> str:
@@ -356,6 +352,4 @@ def _pruning(page: Page, run: StudyRun) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m examples.durrani2021 RUN")
-    main(sys.argv[1])
+    command(__file__, build)

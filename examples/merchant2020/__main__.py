@@ -1,14 +1,12 @@
-"""Write the page of this example from a finished run: `python -m examples.merchant2020 RUN`."""
+"""The page of this example: `python -m examples.merchant2020 RUN` keeps the tables of a run and writes it."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from examples.page import Claim, Page, one, pick, unlearnt
+from examples.page import Claim, Page, command, one, pick, unlearnt
 from vestige.report.wording import listing
 from vestige.study.run import StudyRun
 
@@ -36,10 +34,9 @@ SAVING = {
 COLOURS = {"base": "#222222", **dict(zip(TUNED.values(), ("#ccbb44", "#4477aa", "#ee6677", "#228833"), strict=True))}
 
 
-def main(folder: str) -> None:
+def build(page: Page) -> None:
     """The whole page."""
-    run = StudyRun.open(folder)
-    page = Page(Path(__file__).parent, run)
+    run = page.run
     _head(page, run)
     page.text("## What the paper says, and what is seen here")
     page.claims([*_edge_claims(run), *_tree_claims(run), *_similarity_claims(run), *_code_claims(run)])
@@ -61,7 +58,6 @@ def main(folder: str) -> None:
         "A code sends the labels of the training part; it is GUM's, since the parser has seen the trees of EWT.",
     )
     _codes(page, run)
-    page.write("python -m examples.merchant2020 RUN")
 
 
 def _head(page: Page, run: StudyRun) -> None:
@@ -324,6 +320,4 @@ def _saving(run: StudyRun, name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m examples.merchant2020 RUN")
-    main(sys.argv[1])
+    command(__file__, build)

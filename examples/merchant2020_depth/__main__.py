@@ -1,12 +1,9 @@
-"""Write the page of this example from a finished run: `python -m examples.merchant2020_depth RUN`."""
-
-import sys
-from pathlib import Path
+"""The page of this example: `python -m examples.merchant2020_depth RUN` keeps the tables of a run and writes it."""
 
 import altair as alt
 import pandas as pd
 
-from examples.page import Claim, Page, pick
+from examples.page import Claim, Page, command, pick
 from vestige.study.run import StudyRun
 
 TASKS = {"mnli": ("MNLI", "accuracy"), "squad": ("SQuAD", "f1"), "ewt": ("Parsing", "las")}
@@ -14,10 +11,9 @@ KEPT = 0.8
 """A score that keeps so much of what the whole tuned model gains counts as reaching it."""
 
 
-def main(folder: str) -> None:
+def build(page: Page) -> None:
     """The whole page."""
-    run = StudyRun.open(folder)
-    page = Page(Path(__file__).parent, run)
+    run = page.run
     frozen, cut = (_scores(run, analysis) for analysis in ("freezing", "truncation"))
     page.text(
         "# How deep fine-tuning reaches in MiniLM (after Merchant et al. 2020, Figures 3 and 4)",
@@ -37,7 +33,6 @@ def main(folder: str) -> None:
     page.text("## Figure 4: truncation")
     page.figure(_chart(cut, "blocks kept"), "truncation", "Score by the number of blocks kept")
     _table(page, cut)
-    page.write("python -m examples.merchant2020_depth RUN")
 
 
 def _sizes(run: StudyRun) -> str:
@@ -177,6 +172,4 @@ def _table(page: Page, scores: pd.DataFrame) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m examples.merchant2020_depth RUN")
-    main(sys.argv[1])
+    command(__file__, build)

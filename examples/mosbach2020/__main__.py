@@ -1,8 +1,6 @@
-"""Write the page of this example from a finished run: `python -m examples.mosbach2020 RUN`."""
+"""The page of this example: `python -m examples.mosbach2020 RUN` keeps the tables of a run and writes it."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +8,7 @@ from scipy import stats
 
 from examples.mosbach2020 import figures
 from examples.mosbach2020.changes import CORPORA, PROBED, TUNED, Changes
-from examples.page import Claim, Page, apart, one, pick, unlearnt
+from examples.page import Claim, Page, apart, command, one, pick, unlearnt
 from vestige.report.wording import listing
 from vestige.study.run import StudyRun
 
@@ -23,10 +21,9 @@ SCORES = {
 POOLINGS = {"cls": "[CLS]", "sentence_mean": "mean"}
 
 
-def main(folder: str) -> None:
+def build(page: Page) -> None:
     """The whole page."""
-    run = StudyRun.open(folder)
-    page = Page(Path(__file__).parent, run)
+    run = page.run
     changes = Changes(run)
     _head(page, run)
     page.text("## What the paper says, and what is seen here")
@@ -38,8 +35,9 @@ def main(folder: str) -> None:
         _groups(page, changes, number, tasks)
     page.text(
         "\\* shown to differ: the 95 % interval over sentences and runs leaves out zero (no correction over the cells "
-        "of this table). Figure 4: change with [CLS]; the diamonds are tuned [CLS] against the *mean* of the base "
-        "model, which a gain of new knowledge would have to pass. Figure 5: change with the mean."
+        "of this table). Figure 4: change with [CLS], with a dot where a layer is shown to differ; the diamonds are "
+        "tuned [CLS] against the *mean* of the base model, which a gain of new knowledge would have to pass. Figure 5: "
+        "change with the mean."
     )
     page.figure(figures.by_layer(changes, "cls"), "figure4", "Change of accuracy by layer with [CLS]")
     page.figure(figures.by_layer(changes, "sentence_mean"), "figure5", "Change of accuracy by layer with the mean")
@@ -57,7 +55,6 @@ def main(folder: str) -> None:
     )
     page.figure(figures.perplexity(run), "figure3", "Perplexity during tuning, and with layers replaced")
     _perplexities(page, run)
-    page.write("python -m examples.mosbach2020 RUN")
 
 
 def _head(page: Page, run: StudyRun) -> None:
@@ -302,6 +299,4 @@ def _perplexities(page: Page, run: StudyRun) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m examples.mosbach2020 RUN")
-    main(sys.argv[1])
+    command(__file__, build, items_of=["sentence_probe"])

@@ -36,7 +36,7 @@ def base_accuracy(changes: Changes) -> alt.FacetChart:
 
 
 def by_layer(changes: Changes, pooling: str) -> alt.FacetChart:
-    """Figures 4 and 5: differences by layer; with [CLS] also those from the base model's mean."""
+    """Figures 4 and 5: differences by layer, dots where shown; with [CLS] also those from the base model's mean."""
     records = []
     for source, title in CORPORA.items():
         for probed, name in PROBED.items():
@@ -45,20 +45,21 @@ def by_layer(changes: Changes, pooling: str) -> alt.FacetChart:
                 compared += [("mean", changes.beyond_mean(source, probed, tuned))] if pooling == "cls" else []
                 records += [
                     {"task": f"{name}, {title}", "tuned": told, "kind": kind, "layer": int(row.layer),
-                     "value": 100 * row.difference}
+                     "value": 100 * row.difference, "shown": row.low > 0 or row.high < 0}
                     for kind, table in compared
                     for row in table.itertuples()
                 ]  # fmt: skip
     colour = alt.Color("tuned:N", sort=list(TUNED.values()), title="tuned on").scale(range=COLOURS)
     value = alt.Y("value:Q").title("change (points)")
     both = alt.Chart(pd.DataFrame(records))
-    line = both.transform_filter("datum.kind == 'line'").mark_line(point=True).encode(LAYER, value, colour)
+    line = both.transform_filter("datum.kind == 'line'").mark_line(strokeWidth=1.5).encode(LAYER, value, colour)
+    dots = both.transform_filter("datum.kind == 'line' && datum.shown").mark_circle(size=60, opacity=1)
     stars = (
         both.transform_filter("datum.kind == 'mean'")
         .mark_point(shape="diamond", filled=True, opacity=0.6)
         .encode(LAYER, value, colour)
     )
-    return _facets(alt.layer(line, stars))
+    return _facets(alt.layer(line, dots.encode(LAYER, value, colour), stars))
 
 
 def attention(run: StudyRun) -> alt.HConcatChart:

@@ -1,0 +1,20 @@
+"""The pages of the examples are what their commands write from the tables kept beside them."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from examples.page import Page
+from vestige.study.run import StudyRun
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", [folder.parent.name for folder in sorted(EXAMPLES.glob("*/results"))])
+def test_a_page_is_written_from_its_tables(name, tmp_path):
+    kept = EXAMPLES / name
+    page = Page(tmp_path, StudyRun.open(kept / "results"))
+    import_module(f"examples.{name}.__main__").build(page)
+    assert page.write(name).read_text() == (kept / "README.md").read_text()
+    assert {image.name for image in tmp_path.glob("images/*")} == {image.name for image in kept.glob("images/*")}
