@@ -76,6 +76,11 @@ def main() -> None:
 
     shared, ours = least(lambda: ask(lambda inputs: mixer.states(plans, inputs)), given.repeats)
     evaluations = mixer.evaluations / given.repeats / ours.batches
+    embeddings = mixer.embeddings / given.repeats / ours.batches
+    restored = Mixer(encoder.model, base.model)
+    restored.states(
+        [*plans, restored.last(restored.depth, embeddings=True)], cloze_inputs(encoder, clozes[:1], "masked")
+    )
     alone, theirs = least(lambda: ask(one_by_one), given.repeats)
     states = [last_state(encoder, cloze_inputs(encoder, [cloze], "masked")).detach() for cloze in clozes]
     answers = [answer for cloze in clozes for answer in cloze.answers]
@@ -91,6 +96,9 @@ def main() -> None:
         "models": len(plans),
         "evaluations": evaluations,
         "evaluations_alone": len(plans) * mixer.depth,
+        "embeddings": embeddings,
+        "evaluations_restored": restored.evaluations,
+        "evaluations_restored_alone": (len(plans) + 1) * mixer.depth,
         "seconds": shared,
         "seconds_alone": alone,
         "head_masked_seconds": masked_only,

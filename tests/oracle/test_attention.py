@@ -4,6 +4,7 @@ import numpy as np
 import ot
 import pandas as pd
 import pytest
+import tiny
 import tiny_lm
 import torch
 from scipy import stats
@@ -11,6 +12,7 @@ from scipy.spatial.distance import cdist, jensenshannon
 
 from vestige.analyses.attention import Attention
 from vestige.measures.attention import earth_movers, entropy, jensen_shannon, transport
+from vestige.models.load import load_model
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,21 @@ def test_the_attention_of_models(family, queries):
                 assert items[sentence.id, metric, layer + 1] == pytest.approx(np.mean(expected), abs=2e-5), metric
             if moved:
                 assert items[sentence.id, "emd_embedding", layer + 1] == pytest.approx(np.mean(moved), abs=2e-5)
+
+
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_the_attention_of_a_decoder_that_an_encoder_feeds(family):
+    """Its queries have no later keys, though its states depend on all that the encoder reads."""
+    model = load_model(tiny.model(family), tokenizer=tiny.tokenizer(family), name=family, part="decoder")
+    outcome = Attention(queries="all", resamples=2).run(tiny_lm.inputs(model, sentences=tiny_lm.SHORT))
+    items = pd.DataFrame(outcome.items).set_index(["sentence", "metric", "layer"])["value"]
+    for sentence in tiny_lm.SHORT:
+        weights = model.attentions(model.encode([sentence]))
+        for layer, found in enumerate(weights):
+            rows = found[0].double().numpy()
+            assert not np.triu(rows, 1).any()
+            shares = [stats.entropy(head[q, : q + 1]) / np.log(q + 1) for head in rows for q in range(1, len(head))]
+            assert items[sentence.id, "entropy_normalised", layer + 1] == pytest.approx(np.mean(shares), abs=2e-5)
 
 
 def test_the_attention_of_a_trained_model(minilm):

@@ -107,12 +107,17 @@ def test_common_beginnings_are_computed_once(layers):
     mine, theirs = (tiny_lm.whole("bert", seed, layers).base_model for seed in (0, 1))
     mixer = Mixer(mine, theirs)
     ids = {"input_ids": torch.arange(5, 11)[None]}
+    embedded = []
+    for side in (mine, theirs):
+        side.embeddings.word_embeddings.register_forward_hook(lambda module, *_: embedded.append(module))
     mixer.states([mixer.last(r) for r in range(layers + 1)], ids)
     assert mixer.evaluations == 27  # of 42: a block once for the tuned model, then r for the last r
+    assert len(embedded) == mixer.embeddings == 1
     mixer.states(
         [mixer.last(r) for r in range(7)] + [mixer.last(6, True)] + [mixer.single(k) for k in range(1, 7)], ids
     )
     assert mixer.evaluations - 27 == 48  # of 84
+    assert len(embedded) == mixer.embeddings == 3  # the other's embeddings too, for the plan that has them
 
 
 def test_blocks_that_were_not_changed_are_not_run_twice():

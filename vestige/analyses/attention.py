@@ -75,7 +75,9 @@ class Attention(Analysis):
             other = _attentive(inputs.reference)
             same_tokens(chosen, encoded, other.encode(chosen), inputs.model, inputs.reference.model)
         kept = self._measure(encoder, other, encoded, inputs.model)
-        return self._outcome(kept, chosen)
+        outcome = self._outcome(kept, chosen)
+        outcome.add("truncated_words", sum(sentence.words - sentence.kept for sentence in encoded), n=len(encoded))
+        return outcome
 
     def _measure(self, encoder: Any, other: Any, encoded: Sequence[Encoded], name: str) -> dict[str, np.ndarray]:
         """By metric (sentences, layers, heads); NaN for sentences without a query that has two keys."""
@@ -227,7 +229,8 @@ def _costs(reference: Any, sentence: Encoded, space: str) -> np.ndarray:
         vectors = reference.hidden_states([sentence])[0][0]
     else:
         vectors = reference.model.get_input_embeddings()(torch.tensor(sentence.ids, device=reference.device))
-    return torch.cdist(vectors.double(), vectors.double(), compute_mode="donot_use_mm_for_euclid_dist").detach().numpy()
+    vectors = vectors.detach().cpu().double()
+    return torch.cdist(vectors, vectors, compute_mode="donot_use_mm_for_euclid_dist").numpy()
 
 
 def _attentive(inputs: Inputs) -> Any:

@@ -6,11 +6,13 @@ and tuned models in `compare`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_type_hints
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from vestige.corpus.types import Level, Task
 from vestige.errors import AnalysisError
@@ -84,6 +86,16 @@ class Analysis(ABC):
     version: ClassVar[int] = 1
     """Raised when the same parameters would give other numbers: cached cells are then not reused."""
 
+    def __post_init__(self) -> None:
+        """Every setting is of its kind, however the analysis is made."""
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            try:
+                _checker(type(self), setting.name).validate_python(value)
+            except ValidationError as error:
+                said = error.errors()[0]["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+                raise AnalysisError(f"{self.name}: {setting.name} is {value!r}", fix=said) from None
+
     @property
     def poolings(self) -> tuple[str, ...]:
         """Poolings of hidden states that `run` reads: the parameter `pooling`, where there is one."""
@@ -102,3 +114,8 @@ class Analysis(ABC):
     def parameters(self) -> dict[str, Any]:
         """The parameters by name, as kept in the results."""
         return asdict(self)
+
+
+@cache
+def _checker(kind: type[Analysis], setting: str) -> TypeAdapter[Any]:
+    return TypeAdapter(get_type_hints(kind, include_extras=True)[setting])

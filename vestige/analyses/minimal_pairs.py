@@ -31,6 +31,7 @@ class MinimalPairs(Analysis):
     """Accuracy is the share of pairs whose grammatical sentence scores higher; equal scores are counted as wrong."""
 
     name: ClassVar[str] = "minimal_pairs"
+    version = 2
     title: ClassVar[str] = "Minimal pairs"
     source: ClassVar[str] = "BLiMP, Warstadt et al. 2020; scores after Salazar et al. 2020"
     needs = frozenset({"logits"})
@@ -50,19 +51,22 @@ class MinimalPairs(Analysis):
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = language_model(inputs.encoder, inputs.model)
-        pairs = _pairs(inputs.task.corpus[self.split], self.pairs)
+        every = _pairs(inputs.task.corpus[self.split], self.pairs)
+        pairs, encoded = _fitting(encoder, every)
         sentences = [sentence for pair in pairs for sentence in pair]
-        encoded = encoder.encode(sentences)
         models, other = [encoder], None
         if inputs.reference is not None:
             other = language_model(inputs.reference.encoder, inputs.reference.model)
-            same_tokens(sentences, encoded, other.encode(sentences), inputs.model, inputs.reference.model)
+            theirs = [_begun(other, sentence) for sentence in other.encode(sentences)]
+            same_tokens(sentences, encoded, theirs, inputs.model, inputs.reference.model)
             models.append(other)
         heads = [choose_head(self.head, self.head_file, encoder, other)]
         if other is not None:
             heads.append(heads[0] if self.head == "reference" else choose_head("own", self.head_file, other, None))
         scores = self._scores(encoder, encoded, heads, models, inputs.model).reshape(len(models), -1, 2)
-        return self._outcome(scores[..., 0] - scores[..., 1], pairs, encoder.depth)
+        outcome = self._outcome(scores[..., 0] - scores[..., 1], pairs, encoder.depth)
+        outcome.add("left_out_pairs", len(every) - len(pairs), n=len(every))
+        return outcome
 
     def _scores(
         self,
@@ -74,10 +78,6 @@ class MinimalPairs(Analysis):
     ) -> np.ndarray:
         """(models, sentences): log-likelihoods."""
         kind = kind_of(encoder)
-        if kind == "causal":
-            first = encoder.tokenizer.bos_token_id
-            first = encoder.tokenizer.eos_token_id if first is None else first
-            encoded = [with_sink(first, sentence) for sentence in encoded]
         order = [(unit, encoded[unit]) for unit in longest_first([len(sentence.ids) for sentence in encoded])]
         mask = None if kind == "permutation" else encoder.tokenizer.mask_token_id
         method = resolve_method("causal" if kind == "causal" else "pseudo", kind, encoder)
@@ -128,6 +128,29 @@ class MinimalPairs(Analysis):
         return outcome
 
 
+def _begun(encoder: HuggingFaceEncoder, encoded: Encoded) -> Encoded:
+    """The sentence as it is asked for: causal models need a token before its first."""
+    if kind_of(encoder) != "causal":
+        return encoded
+    first = encoder.tokenizer.bos_token_id
+    return with_sink(encoder.tokenizer.eos_token_id if first is None else first, encoded)
+
+
+def _fitting(
+    encoder: HuggingFaceEncoder, pairs: Sequence[tuple[Sentence, Sentence]]
+) -> tuple[list[tuple[Sentence, Sentence]], list[Encoded]]:
+    """The pairs of which the model can be shown all of both sentences, and these sentences as tokens."""
+    sides = [_begun(encoder, side) for side in encoder.encode([sentence for pair in pairs for sentence in pair])]
+    limit = encoder.limit or max(len(side.ids) for side in sides)
+    whole = [side.kept == side.words and len(side.ids) <= limit for side in sides]
+    fits = [number for number in range(len(pairs)) if whole[2 * number] and whole[2 * number + 1]]
+    if not fits:
+        raise AnalysisError(
+            f"{encoder.name} takes {limit} tokens, and no pair fits into them", fix="use shorter sentences"
+        )
+    return [pairs[number] for number in fits], [sides[2 * number + side] for number in fits for side in (0, 1)]
+
+
 def _pairs(sentences: Sequence[Sentence], limit: int | None) -> list[tuple[Sentence, Sentence]]:
     """(acceptable, unacceptable) sentences that share a "pair"."""
     found: dict[str, dict[str, Sentence]] = {}
@@ -138,7 +161,13 @@ def _pairs(sentences: Sequence[Sentence], limit: int | None) -> list[tuple[Sente
                 f"{sentence.source or sentence.id}: no half of a minimal pair",
                 fix='use a corpus in BLiMP\'s format, or annotate "pair" and "acceptability"',
             )
-        found.setdefault(notes["pair"], {})[notes["acceptability"]] = sentence
+        sides = found.setdefault(notes["pair"], {})
+        if notes["acceptability"] in sides:
+            raise AnalysisError(
+                f"{sentence.source or sentence.id}: pair {notes['pair']!r} has an {notes['acceptability']} one already",
+                fix="give every pair a name of its own",
+            )
+        sides[notes["acceptability"]] = sentence
     whole: dict[str, list[tuple[Sentence, Sentence]]] = {}
     for pair, sides in found.items():
         if set(sides) != {GOOD, BAD}:

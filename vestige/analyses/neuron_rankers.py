@@ -46,6 +46,7 @@ class NeuronRankers(Analysis):
     split: str = "test"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         unknown = [name for name in self.rankers if name not in (PROBE, *RANKERS)]
         if unknown:
             raise AnalysisError(

@@ -20,8 +20,18 @@ from vestige.measures.resampling import bootstrap_interval
 from vestige.models.align import Encoded
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm import Head, Kind, kind_of, language_model, last_state, resolve_method, same_tokens
-from vestige.models.lm_head import HeadChoice, choose_head
-from vestige.models.masking import Cloze, Corrupt, Hide, digest, mask_each, mask_randomly, next_tokens, text_blocks
+from vestige.models.lm_head import HeadChoice, choose_head, fitted_block
+from vestige.models.masking import (
+    Cloze,
+    Corrupt,
+    Hide,
+    digest,
+    mask_each,
+    mask_randomly,
+    next_tokens,
+    text_blocks,
+    uncut,
+)
 from vestige.models.mixing import Mixer
 from vestige.progress import bar
 
@@ -33,7 +43,7 @@ class Perplexity(Analysis):
     """Perplexity is exp of the mean loss over all asked tokens (not over batches)."""
 
     name: ClassVar[str] = "perplexity"
-    version = 2
+    version = 3
     title: ClassVar[str] = "Perplexity, and with layers put back"
     source: ClassVar[str] = "mosbach2020, section 5.2; pseudo-perplexity after Salazar et al. 2020"
     needs = frozenset({"logits"})
@@ -46,8 +56,9 @@ class Perplexity(Analysis):
     it. auto: masked for masked models, causal for causal ones, pseudo for permutation models (XLNet)."""
     unit: Literal["block", "sentence"] = "block"
     """block: all text in a row, cut into equal pieces, the rest dropped. sentence: every sentence alone."""
-    block: Count = 512
-    """Tokens of a block, special ones included; a model's own limit, where that is less."""
+    block: Count | None = None
+    """Tokens of a block, special ones included; a model's own limit, where that is less. None: as many as a head that
+    comes with vestige was fitted on, else 512."""
     hide: Hide = "token"
     """For pseudo: hide the token alone, or more of its word with it."""
     rate: Share = 0.15
@@ -74,7 +85,7 @@ class Perplexity(Analysis):
         sentences = [s for s in inputs.task.corpus[self.split][: self.sentences] if s.words]
         kind = kind_of(encoder)
         method = resolve_method(self.method, kind, encoder)
-        texts = text_blocks(encoder, sentences, self.block) if self.unit == "block" else encoder.encode(sentences)
+        texts = self._texts(encoder, inputs, sentences)
         variants = self._variants(inputs, encoder, sentences)
         asked = list(self.clozes(method, encoder, kind, texts)) if method == "masked" else None
         if asked is not None and not asked:
@@ -82,11 +93,15 @@ class Perplexity(Analysis):
                 f"a rate of {self.rate:g} masks none of the {sum(len(t.ids) for t in texts)} tokens",
                 fix="raise the rate or use more text",
             )
-        clozes = self.clozes(method, encoder, kind, texts) if asked is None else iter(asked)
+        clozes = self.clozes(method, encoder, kind, texts) if asked is None else _by_length(asked)
         with bar(f"perplexity of {inputs.model}") as shown:
             found = likelihoods(encoder, clozes, len(texts), kind, variants.run, variants.heads, tick=shown.advance)
         named = [sentence.id for sentence in sentences] if self.unit == "sentence" else map(str, range(len(texts)))
         outcome = self._outcome(found, variants, np.array(list(named), dtype=object))
+        if self.unit == "block":
+            outcome.add("block_tokens", len(texts[0].ids), n=len(texts))
+        else:
+            outcome.add("truncated_words", sum(text.words - text.kept for text in texts), n=len(texts))
         if asked is not None:
             outcome.add("masked_tokens", found.tokens.sum(), label=digest(asked), n=sum(len(t.ids) for t in texts))
         return outcome
@@ -101,14 +116,23 @@ class Perplexity(Analysis):
             order = [(unit, texts[unit]) for unit in longest_first([len(text.ids) for text in texts])]
             yield from next_tokens(order) if method == "causal" else mask_each(order, mask, self.hide)
 
+    def _texts(self, encoder: HuggingFaceEncoder, inputs: Inputs, sentences: Sequence[Sentence]) -> list[Encoded]:
+        """What the encoder of `inputs` is shown."""
+        if self.unit == "sentence":
+            return encoder.encode(sentences)
+        giver = inputs.reference.encoder if inputs.reference is not None and self.head != "own" else encoder
+        block = self.block or fitted_block(self.head_file, language_model(giver, inputs.model)) or 512
+        return text_blocks(encoder, sentences, block)
+
     def _variants(self, inputs: Inputs, encoder: HuggingFaceEncoder, sentences: Sequence[Sentence]) -> "_Variants":
         """The model, its reference, and the mixtures of both."""
         if inputs.reference is None:
             own = choose_head(self.head, self.head_file, encoder, None)
             return _Variants([{}], [own], lambda given: [last_state(encoder, given)], ["perplexity"])
         other = language_model(inputs.reference.encoder, inputs.reference.model)
-        pair = inputs.model, inputs.reference.model
-        same_tokens(sentences, encoder.encode(sentences), other.encode(sentences), *pair)
+        mine, its = (each.encode(sentences) if self.unit == "sentence" else uncut(each, sentences)
+                     for each in (encoder, other))  # fmt: skip
+        same_tokens(sentences, mine, its, inputs.model, inputs.reference.model)
         own = choose_head(self.head, self.head_file, encoder, other)
         theirs = own if self.head == "reference" else choose_head("own", self.head_file, other, None)
         where: list[dict[str, Any]] = [{}, {}]
@@ -160,6 +184,11 @@ class Perplexity(Analysis):
             "tokens": np.tile(found.tokens.astype(np.int64), len(names)),
         }
         return outcome
+
+
+def _by_length(asked: Sequence[Cloze]) -> Iterator[Cloze]:
+    """Questions about texts of similar length next to each other."""
+    return (asked[number] for number in longest_first([len(cloze.encoded.ids) for cloze in asked]))
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class SentenceProbe(Analysis):
                 fix=f"choose from {', '.join(SENTENCE_POOLINGS)}",
             )
         object.__setattr__(self, "pooling", "+".join(names))
+        super().__post_init__()
 
     @property
     def poolings(self) -> tuple[str, ...]:

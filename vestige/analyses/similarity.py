@@ -61,6 +61,7 @@ class SimilarityAnalysis(Analysis):
     split: str = "test"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         unknown = [name for name in self.measures if name not in MEASURES]
         if unknown or not self.measures:
             raise AnalysisError(

@@ -65,7 +65,7 @@ class StructuralProbe(Analysis):
     """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
     rate: Positive = 1e-3
     batch: Count = 20
-    max_epochs: Count = 40
+    max_epochs: Whole = 40
     reset_moments: bool = False
     """Forget Adam's moments at each fall of the rate (the paper's text) or not (its program)."""
     punctuation: Literal["words", "xpos", "upos"] = "words"

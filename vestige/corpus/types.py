@@ -120,7 +120,10 @@ class Corpus:
         return replace(self, splits=cut, notes=(*self.notes, *notes))
 
     def hold_out(self, split: str, fraction: float, seed: int = 0, source: str = "train") -> "Corpus":
-        """Cut `split` out of `source` by a seeded hash of sentence ids (order plays no role)."""
+        """Cut `split` out of `source` by a seeded hash of sentence ids (order plays no role).
+
+        Pairs that share a sentence, questions about one passage and the halves of a minimal pair stay together.
+        """
         if split in self.splits:
             raise CorpusError(
                 f"corpus {self.name!r} already has a split {split!r}",
@@ -129,8 +132,8 @@ class Corpus:
         threshold = int(fraction * 2**32)
         kept: list[Sentence] = []
         held: list[Sentence] = []
-        for sentence in self[source]:
-            draw = int(digest_json([seed, sentence.id], length=8), 16)
+        for sentence, family in zip(self[source], _families(self[source]), strict=True):
+            draw = int(digest_json([seed, family], length=8), 16)
             (held if draw < threshold else kept).append(sentence)
         if not held or not kept:
             raise CorpusError(
@@ -142,6 +145,33 @@ class Corpus:
         cut = {**self.splits, source: tuple(kept), split: tuple(held)}
         splits = {name: cut[name] for name in sorted(cut, key=_split_order)}
         return replace(self, splits=splits, notes=(*self.notes, note))
+
+
+def _families(sentences: Sequence[Sentence]) -> list[str]:
+    """Per sentence the least id among those it must not be parted from, as they share a text, however indirectly."""
+    parent: dict[Any, Any] = {}
+
+    def root(node: Any) -> Any:
+        while (above := parent.setdefault(node, node)) != node:
+            parent[node] = parent[above]
+            node = above
+        return node
+
+    for sentence in sentences:
+        for text in _shared_texts(sentence):
+            parent[root(text)] = root((sentence.id,))
+    least: dict[Any, str] = {}
+    for sentence in sentences:
+        group = root((sentence.id,))
+        least[group] = min(least.get(group, sentence.id), sentence.id)
+    return [least[root((sentence.id,))] for sentence in sentences]
+
+
+def _shared_texts(sentence: Sentence) -> list[Any]:
+    """What several examples may be made of."""
+    notes = sentence.annotations
+    parts = [("text", part) for part in (sentence.words, sentence.second) if sentence.second]
+    return [*parts, *((name, notes[name]) for name in ("context", "pair") if name in notes)]
 
 
 COMPANIONS: dict[str, tuple[str, ...]] = {

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.errors import AnalysisError
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm import Head, Kind, asked_states, cloze_inputs, log_probabilities
 from vestige.models.masking import Cloze
@@ -60,11 +61,21 @@ def likelihoods(
             for model, (states, head) in enumerate(zip(all_states, heads, strict=True)):
                 pair = id(states), id(head)
                 if pair not in known:
-                    known[pair] = log_probabilities(head, asked_states(states, batch, kind), answers).cpu().numpy()
+                    known[pair] = log_probabilities(head, asked_states(states, batch, kind), answers).numpy()
+                    if not np.isfinite(known[pair]).all():
+                        raise AnalysisError(
+                            f"{encoder.name}: probabilities of words are not finite (answer {model + 1})",
+                            fix="check the weights; a model tuned to divergence gives such values",
+                        )
                 np.add.at(sums[model], unit, known[pair])
         np.add.at(tokens, unit, 1)
         batches += 1
         tick(len(batch))
+    if not batches:
+        raise AnalysisError(
+            f"{encoder.name} is asked for no token at all: nothing is hidden, or no token has another before it",
+            fix="use more or longer text, longer blocks, or a higher rate",
+        )
     return Likelihoods(sums, tokens, batches)
 
 

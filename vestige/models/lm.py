@@ -6,7 +6,7 @@ is, is said by the caller: the pre-trained head of a reference stays tied to the
 embeddings, whatever fine-tuning did to those of the encoder below it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any, Literal
@@ -51,10 +51,20 @@ def kind_of(encoder: HuggingFaceEncoder) -> Kind:
 
 
 def is_causal(encoder: HuggingFaceEncoder) -> bool:
-    """Is the state of a token the same whatever follows it?"""
+    """Is the state of a token the same whatever follows it?
+
+    The decoder of an encoder-decoder is, though its states depend on all that the encoder reads.
+    """
+    if encoder._decoding:
+        return True
     first = encoder.encode([Sentence("probe", ("one", "two"))])[0]
     second = replace(first, ids=(*first.ids[:-1], first.ids[0]))
     one, other = (encoder.hidden_states([encoded])[-1][0, 0] for encoded in (first, second))
+    if not torch.isfinite(one).all():
+        raise AnalysisError(
+            f"{encoder.name}: hidden states are not finite",
+            fix="check the weights; a model tuned to divergence gives such values",
+        )
     return torch.equal(one, other)
 
 
@@ -110,7 +120,7 @@ def log_probabilities(head: Head, states: Tensor, answers: Sequence[int]) -> Ten
         head(rows).float().log_softmax(-1).gather(-1, asked[:, None])[:, 0]
         for rows, asked in zip(states.split(HEAD_ROWS), gold.split(HEAD_ROWS), strict=True)
     ]
-    return torch.cat(found).double()
+    return torch.cat(found).cpu().double()
 
 
 class WholeHead:
@@ -158,10 +168,11 @@ def check_head(head: Head, encoder: HuggingFaceEncoder) -> None:
     """The head must take the encoder's states and score its vocabulary."""
     width, rows = encoder.widths[-1], encoder.model.get_input_embeddings().weight.shape[0]
     try:
-        scores = head(torch.zeros(1, width, device=encoder.device))
+        scores = head(torch.zeros(1, width, device=encoder.device, dtype=encoder.model.dtype))
     except RuntimeError as error:
         raise AnalysisError(
-            f"the head does not take states of {encoder.name}, which are {width} wide", fix="use its own head"
+            f"the head does not take states of {encoder.name}, which are {width} wide, in {encoder.model.dtype}",
+            fix="use its own head, and load all models with one dtype",
         ) from error
     if scores.shape[-1] != rows:
         raise AnalysisError(
@@ -171,7 +182,7 @@ def check_head(head: Head, encoder: HuggingFaceEncoder) -> None:
 
 
 def same_tokens(
-    sentences: Sequence[Sentence], first: Sequence[Encoded], second: Sequence[Encoded], one: str, other: str
+    sentences: Sequence[Sentence], first: Iterable[Encoded], second: Iterable[Encoded], one: str, other: str
 ) -> None:
     """An error that names the first sentence which two models read as different tokens."""
     for sentence, a, b in zip(sentences, first, second, strict=True):

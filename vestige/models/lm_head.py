@@ -23,6 +23,7 @@ from vestige.digest import digest_chunks
 from vestige.errors import AnalysisError, ModelError
 from vestige.models.align import Encoded
 from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.identity import hash_tensors
 from vestige.models.lm import Head, asked_states, check_head, cloze_inputs, head_of, kind_of
 from vestige.models.masking import Cloze, mask_randomly, text_blocks
 from vestige.progress import bar
@@ -103,6 +104,25 @@ def head_path(file: str | None, encoder: HuggingFaceEncoder) -> Path | None:
     return next((made.with_suffix(".safetensors") for made in SHIPPED.glob("*.json") if _fits(made, mine)), None)
 
 
+def head_identity(file: str | None, encoder: HuggingFaceEncoder) -> str | None:
+    """Hash of the head that `choose_head` takes from this encoder; None where it has none."""
+    path = head_path(file, encoder)
+    if path is not None:
+        return digest_chunks([path.read_bytes()]) if path.exists() else None
+    if encoder.head is None:
+        return None
+    backbone = {id(weight) for weight in encoder.head.base_model.state_dict(keep_vars=True).values()}
+    own = encoder.head.state_dict(keep_vars=True)
+    return digest_chunks(hash_tensors({name: weight for name, weight in own.items() if id(weight) not in backbone}))
+
+
+def fitted_block(file: str | None, encoder: HuggingFaceEncoder) -> int | None:
+    """Tokens of the texts on which the head was fitted that `choose_head` takes; None where no record says it."""
+    path = head_path(file, encoder)
+    record = None if path is None else path.with_suffix(".json")
+    return json.loads(record.read_text())["recipe"]["block"] if record is not None and record.exists() else None
+
+
 def embeddings_digest(encoder: HuggingFaceEncoder) -> str:
     """By what a shipped head knows the encoder it was fitted on."""
     return digest_chunks([encoder.model.get_input_embeddings().weight.detach().float().cpu().numpy().tobytes()])
@@ -151,8 +171,14 @@ def fit_head(
     recipe = recipe or HeadRecipe()
     if kind_of(encoder) != "masked" or encoder.tokenizer.mask_token_id is None:
         raise AnalysisError(f"{encoder.name} is no masked model", fix="fit heads on encoders with a mask token")
-    blocks = text_blocks(encoder, sentences, recipe.block)
     embeddings = encoder.model.get_input_embeddings().weight
+    if embeddings.shape[1] != encoder.widths[-1]:
+        raise AnalysisError(
+            f"{encoder.name} has embeddings {embeddings.shape[1]} wide and states {encoder.widths[-1]} wide, so scores "
+            "cannot be tied to its embeddings",
+            fix="fit heads on models whose embeddings are as wide as their states",
+        )
+    blocks = text_blocks(encoder, sentences, recipe.block)
     counts = np.bincount(_words(blocks), minlength=len(embeddings))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)

@@ -38,6 +38,11 @@ class Cloze:
     """Number of the sentence or block."""
 
 
+def uncut(encoder: HuggingFaceEncoder, sentences: Sequence[Sentence]) -> Iterator[Encoded]:
+    """Sentences as tokens, however long."""
+    return align(partial(encode_words, encoder.tokenizer), sentences)
+
+
 def text_blocks(encoder: HuggingFaceEncoder, sentences: Sequence[Sentence], length: int) -> list[Encoded]:
     """All word tokens in a row, cut into texts of `length` tokens, special ones included; a shorter rest is dropped."""
     frame = encoder.encode([Sentence("frame", ("a",))])[0]
@@ -49,7 +54,7 @@ def text_blocks(encoder: HuggingFaceEncoder, sentences: Sequence[Sentence], leng
         raise CorpusError(f"a block of {length} tokens has no room for words", fix="choose longer blocks")
     tokens: list[tuple[int, int]] = []
     shift = 0
-    for encoded in align(partial(encode_words, encoder.tokenizer), [s for s in sentences if s.words or s.second]):
+    for encoded in uncut(encoder, [s for s in sentences if s.words or s.second]):
         tokens += [(t, w + shift) for t, w in zip(encoded.ids, encoded.word_of, strict=True) if w >= 0]
         shift += encoded.words
     if len(tokens) < room:

@@ -12,7 +12,8 @@ mean over a batch, which is what SentEval's code computes since torch 0.4; earli
 that numbers of that time correspond to weight decays smaller by the size of a batch.
 
 First weights, order of rows and dropout come from the random streams that SentEval seeds (torch's and
-NumPy's), so that the probe of seed 1111 is SentEval's own.
+NumPy's), so that the probe of seed 1111 is SentEval's own, given the sentences in its order: by length
+and label, where ties are left as its files have them and here are broken by id.
 """
 
 from collections.abc import Sequence

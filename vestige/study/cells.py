@@ -49,6 +49,8 @@ class Side:
     """By split: the folder; none where the analysis reads no hidden states."""
     source: dict[str, Any] | None
     """What another process loads it from; None of a model that is only in memory."""
+    head: str | None = None
+    """Hash of the language-model head it brings along, where the analysis asks for words."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class Cell:
         """Content hash; names of models and folders play no role."""
         content = [self.fingerprint, self.data, self.analysis, self.version, self.parameters, self.threads]
         against = [] if self.reference is None else [self.reference.fingerprint]
-        return digest_json([*content, self.baseline, *against])
+        heads = [side.head for side in (self.side, self.reference) if side is not None and side.head is not None]
+        return digest_json([*content, self.baseline, *against, *heads])
 
     @property
     def folder(self) -> Path:
@@ -128,7 +131,7 @@ class Cell:
 
 
 def run_cell(cell: Cell, in_memory: Mapping[str, Encoder] | None = None) -> None:
-    """Compute a cell and put its rows and items into place; `in_memory` has models by fingerprint."""
+    """Compute a cell and put its rows and items into place; `in_memory` has models by name."""
     if cell.done:
         return
     torch.set_num_threads(cell.threads)
@@ -161,7 +164,7 @@ def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) ->
 
 def _encoder(side: Side, head: bool, in_memory: Mapping[str, Encoder]) -> Encoder:
     if side.source is None:
-        return in_memory[side.fingerprint]
+        return in_memory[side.model]
     return load_source(side.source, side.model, head)
 
 

@@ -1,6 +1,6 @@
 """The models of a study, made one at a time: loaded, fine-tuned here, randomised, or without their adapter."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,33 +39,35 @@ class Made:
     """What `load_source` makes it from in another process; None of a model that is only in memory."""
 
 
-def make_models(spec: StudySpec, corpora: Mapping[str, Corpus], given: Given, root: Path) -> Iterator[Made]:
-    """Every run of every model; a generator, so that only one is in memory."""
+def make_models(
+    spec: StudySpec, corpora: Mapping[str, Corpus], given: Given, root: Path, heads: Collection[str] = ()
+) -> Iterator[Made]:
+    """Every run of every model; a generator, so that only one is in memory. Those named in `heads` come with theirs."""
     torch.set_num_threads(spec.compute.model_threads)
     adapters: dict[str, AdapterEncoder] = {}
     for position, (name, model) in enumerate(spec.models.items()):
         if model.finetune is not None and name not in given.models:
             for run in range(model.runs):
-                yield _tuned(spec, name, run, corpora, root)
+                yield _tuned(spec, name, run, corpora, root, name in heads)
             continue
-        encoder, about = _untuned(spec, name, given, adapters, list(spec.models)[position + 1 :])
+        encoder, about = _untuned(spec, name, given, adapters, list(spec.models)[position + 1 :], name in heads)
         yield Made(name, 0, encoder, about, _source(spec, name, given))
 
 
 def _untuned(
-    spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder], rest: list[str]
+    spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder], rest: list[str], head: bool
 ) -> tuple[Encoder, dict[str, Any]]:
     """A model that is not trained here, and how it came about."""
     model = spec.models[name]
     if name in given.models:
         return given.models[name], {"source": "in memory"}
     if model.adapter_off is not None:
-        tuned = _load_once(spec, model.adapter_off, given, adapters, rest)
+        tuned = _load_once(spec, model.adapter_off, given, adapters, rest, head)
         return _without_adapter(tuned, name), {"source": f"{model.adapter_off} without its adapter"}
     if model.random_twin_of is not None:
         twin = random_twin(_load(spec, model.random_twin_of, given), _twin_seed(spec, name))
         return twin, {"source": f"random twin of {model.random_twin_of}", "baseline": True}
-    return _load_once(spec, name, given, adapters, rest), {"source": model.load}
+    return _load_once(spec, name, given, adapters, rest, head), {"source": model.load}
 
 
 def load_source(source: Mapping[str, Any], name: str, head: bool = False) -> Encoder:
@@ -117,7 +119,7 @@ def _twin_seed(spec: StudySpec, name: str) -> int:
     return RANDOM_TWIN_SEED + (spec.models[name].pretrain_seed or 0)
 
 
-def _load(spec: StudySpec, name: str, given: Given) -> Encoder:
+def _load(spec: StudySpec, name: str, given: Given, head: bool = False) -> Encoder:
     if name in given.models:
         return given.models[name]
     model = spec.models[name]
@@ -125,14 +127,14 @@ def _load(spec: StudySpec, name: str, given: Given) -> Encoder:
         return _without_adapter(_load(spec, model.adapter_off, given), name)
     if model.load is None:
         raise SpecError(f"model {name!r} is made in this study", fix="refer to a model that is loaded")
-    return load_model(model.load, name=name, **_options(spec, name))
+    return load_source({"source": model.load, **_options(spec, name)}, name, head)
 
 
 def _load_once(
-    spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder], rest: list[str]
+    spec: StudySpec, name: str, given: Given, adapters: dict[str, AdapterEncoder], rest: list[str], head: bool
 ) -> Encoder:
     """A loaded model; one with an adapter is kept while the rest of the study reads it, with its adapter or without."""
-    encoder = adapters.pop(name, None) or _load(spec, name, given)
+    encoder = adapters.pop(name, None) or _load(spec, name, given, head)
     if isinstance(encoder, AdapterEncoder) and any(name in (other, spec.models[other].adapter_off) for other in rest):
         adapters[name] = encoder
     return encoder
@@ -146,7 +148,7 @@ def _without_adapter(encoder: Encoder, name: str) -> Encoder:
     return encoder.without_adapter(name)
 
 
-def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], root: Path) -> Made:
+def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], root: Path, head: bool) -> Made:
     """Fine-tune run number `run` of a model and load its backbone."""
     wanted = spec.models[name].finetune
     assert wanted is not None
@@ -166,7 +168,7 @@ def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], 
     source = {"source": str(folder), "device": spec.compute.device, **asdict(spec.models[wanted.of].read)}
     about = {"source": f"{wanted.of} fine-tuned on {wanted.task}", "tuned_on": wanted.task, "tune_seed": run}
     about |= {"recipe": asdict(wanted.recipe), "curve": tuned.log["curve"]}
-    return Made(name, run, load_model(**source, name=name), about, source)
+    return Made(name, run, load_source(source, name, head), about, source)
 
 
 def _checkpoint(name: str, tuned: Tuned, step: int | None) -> Path:

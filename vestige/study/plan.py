@@ -13,6 +13,8 @@ from vestige.corpus.types import Corpus, words_digest
 from vestige.digest import digest_json
 from vestige.errors import SpecError
 from vestige.models.encoder import Encoder
+from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.lm_head import head_identity
 from vestige.progress import bar
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations
@@ -27,7 +29,7 @@ class Plan:
 
     cells: list[Cell] = field(default_factory=list)
     in_memory: dict[str, Encoder] = field(default_factory=dict)
-    """By fingerprint, models that no other process can load."""
+    """By name, models that no other process can load."""
     models: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By model name, a description per run."""
     corpora: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -44,13 +46,14 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
     plan = Plan(corpora={name: _describe_corpus(corpus) for name, corpus in corpora.items()})
     read: dict[tuple[str, int, str], _Read] = {}
     with bar("models made and read", sum(model.runs for model in spec.models.values())) as shown:
-        for made in make_models(spec, corpora, given, root):
+        for made in make_models(spec, corpora, given, root, [name for name in spec.models if _asking(spec, name)]):
             plan.models.setdefault(made.name, []).append({**made.encoder.describe(), **made.about})
             if made.source is None:
-                plan.in_memory[made.encoder.fingerprint] = made.encoder
+                plan.in_memory[made.name] = made.encoder
+            heads = _heads(spec, made)
             for corpus in _corpora_of(spec, made.name):
                 found = _represent(spec, corpus, corpora[corpus], made, root)
-                read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found)
+                read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found, heads)
                 plan.notes += _losses(made, corpus, found) if made.run == 0 else []
             shown.advance()
     for (name, run, corpus), mine in read.items():
@@ -68,6 +71,8 @@ class _Read:
     fingerprint: str
     representations: dict[str, dict[str, Representations]]
     """By pooling and split."""
+    heads: dict[str | None, str | None]
+    """By the file that an analysis names, or None: hash of the language-model head."""
 
     @property
     def tokens(self) -> str | None:
@@ -80,7 +85,25 @@ class _Read:
         """As a cell of this analysis needs it."""
         wanted = analysis.poolings[0] if "hidden_states" in analysis.needs else None
         found = self.representations[wanted] if wanted is not None else {}
-        return Side(name, self.fingerprint, {s: str(r.folder) for s, r in found.items()}, self.source)
+        head = self.heads[_head_file(analysis)] if "logits" in analysis.needs else None
+        return Side(name, self.fingerprint, {s: str(r.folder) for s, r in found.items()}, self.source, head)
+
+
+def _head_file(analysis: Analysis) -> str | None:
+    return getattr(analysis, "head_file", None)
+
+
+def _asking(spec: StudySpec, model: str) -> list[Analysis]:
+    """Analyses that ask a model for words."""
+    return [a.parameters for a in _analyses_of(spec, model) if "logits" in a.parameters.needs]
+
+
+def _heads(spec: StudySpec, made: Made) -> dict[str | None, str | None]:
+    """The heads that analyses of a model may put on it."""
+    wanted = {_head_file(analysis) for analysis in _asking(spec, made.name)}
+    if not wanted or not isinstance(made.encoder, HuggingFaceEncoder):
+        return dict.fromkeys(wanted)
+    return {file: head_identity(file, made.encoder) for file in wanted}
 
 
 def _corpus(spec: StudySpec, name: str, given: Given) -> Corpus:

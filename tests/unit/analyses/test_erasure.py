@@ -193,7 +193,7 @@ def test_what_cannot_be(cache):
     with pytest.raises(AnalysisError, match="the model itself is missing"):
         Erasure().run(replace(inputs, encoder=None))
     with pytest.raises(AnalysisError, match="masks no token"):
-        Erasure(layers=(1,), last=False, rate=0.0).run(inputs)
+        Erasure(layers=(1,), last=False, rate=1e-9).run(inputs)
     with pytest.raises(AnalysisError, match="labels each sentence"):
         erase_and_score("nowhere", opinions(), opinions())
 

@@ -10,8 +10,9 @@ import tiny
 import tiny_lm
 import torch
 
-from vestige.analyses.minimal_pairs import MinimalPairs
+from vestige.analyses.minimal_pairs import BAD, GOOD, MinimalPairs
 from vestige.analyses.perplexity import Perplexity
+from vestige.corpus.load import load_corpus
 from vestige.corpus.readers.blimp import read_blimp
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError, CorpusError, ModelError
@@ -80,10 +81,106 @@ def test_models_with_other_tokens_are_not_compared(bert):
         Perplexity(**SHORT).run(tiny_lm.inputs(other, bert[0]))
 
 
+def test_tokens_past_a_models_limit_count_when_text_is_cut_into_blocks(bert):
+    """A word that only the larger vocabulary has, behind more words than one text of the model takes."""
+    long = (Sentence("long", (*["the"] * 80, "museum")), *tiny_lm.SENTENCES)
+    tokenizer = deepcopy(tiny.tokenizer("bert"))
+    tokenizer.add_tokens(["museum"])
+    model = tiny_lm.whole("bert")
+    model.resize_token_embeddings(len(tokenizer))
+    other = load_model(model, tokenizer=tokenizer, head=True, name="other")
+    assert other.limit < 80
+    for pair in ((other, bert[0]), (bert[0], other)):
+        with pytest.raises(AnalysisError, match="sentence long as different tokens"):
+            Perplexity(**SHORT).run(tiny_lm.inputs(*pair, sentences=long))
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_a_model_that_diverged_has_no_perplexity(family):
+    model = tiny_lm.encoder(family)
+    with torch.no_grad():
+        next(model.model.parameters()).fill_(torch.nan)
+    pair = [Sentence(side, ("a", "b"), (), {"pair": "1", "acceptability": side}) for side in (GOOD, BAD)]
+    for analysis, sentences in ((Perplexity(**SHORT), tiny_lm.SENTENCES), (MinimalPairs(), pair)):
+        with pytest.raises(AnalysisError, match="not finite"):
+            analysis.run(tiny_lm.inputs(model, sentences=sentences))
+
+
+def test_a_causal_model_is_not_asked_for_first_tokens():
+    words = [Sentence(f"w{number}", ("the",)) for number in range(3)]
+    with pytest.raises(AnalysisError, match="asked for no token at all"):
+        Perplexity(unit="sentence").run(tiny_lm.inputs(tiny_lm.encoder("gpt2"), sentences=words))
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_pairs_that_do_not_fit_are_left_out_and_counted(family):
+    model = tiny_lm.encoder(family)
+
+    def halves(name, *words):
+        notes = ({"pair": name, "acceptability": side} for side in (GOOD, BAD))
+        return [
+            Sentence(f"{name}{number}", (*words, last), (), note)
+            for number, (last, note) in enumerate(zip(("the", "museum"), notes, strict=True))
+        ]
+
+    long, short = halves("long", *["the"] * model.limit), halves("short", "the")
+    rows = MinimalPairs(resamples=10).run(tiny_lm.inputs(model, sentences=[*long, *short])).rows
+    found = {row["metric"]: row for row in rows if "label" not in row}
+    assert (found["left_out_pairs"]["value"], found["accuracy"]["n"]) == (1, 1)
+    exact = halves("exact", *["the"] * (model.limit - (1 if family == "gpt2" else 3)))
+    rows = MinimalPairs(resamples=10).run(tiny_lm.inputs(model, sentences=[*exact, *short])).rows
+    assert all(np.isfinite(row["value"]) for row in rows)
+    with pytest.raises(AnalysisError, match="no pair fits"):
+        MinimalPairs().run(tiny_lm.inputs(model, sentences=long))
+
+
+def test_a_pair_has_two_sentences(bert):
+    twice = [
+        Sentence(f"{side}{n}", ("a",), (), {"pair": "1", "acceptability": side}) for n in (0, 1) for side in (GOOD, BAD)
+    ]
+    with pytest.raises(AnalysisError, match="pair '1' has an acceptable one already"):
+        MinimalPairs().run(tiny_lm.inputs(bert[0], sentences=twice))
+
+
+def test_the_order_of_questions_plays_no_role(bert, monkeypatch):
+    """Questions about sentences of similar length are asked together: the same numbers, less padding."""
+    settings = {"unit": "sentence", "resamples": 2}
+    sorted_ = Perplexity(**settings).run(tiny_lm.inputs(*bert)).rows
+    monkeypatch.setattr("vestige.analyses.perplexity._by_length", iter)
+    for mine, theirs in zip(sorted_, Perplexity(**settings).run(tiny_lm.inputs(*bert)).rows, strict=True):
+        assert mine["value"] == pytest.approx(theirs["value"], rel=1e-5)
+
+
+def test_blocks_are_as_long_as_a_shipped_head_was_fitted_on(minilm):
+    text = [Sentence(f"s{n}", ("The", "house", "stands", "on", "a", "hill", ".")) for n in range(80)]
+    rows = {
+        row["metric"]: row["value"] for row in Perplexity(resamples=2).run(tiny_lm.inputs(minilm, sentences=text)).rows
+    }
+    assert rows["block_tokens"] == 128
+
+
+def test_the_shipped_head_of_minilm_knows_more_than_how_common_words_are(minilm, data):
+    """On text it was not fitted on, beside unigrams of the text it was fitted on."""
+    folder = data / "wikitext2"
+    corpus = load_corpus({"train": str(folder / "valid.txt"), "test": str(folder / "test.txt")}, format="text")
+    outcome = Perplexity(resamples=2, sentences=90).run(tiny_lm.inputs(minilm, sentences=corpus["test"][:90]))
+    found = {row["metric"]: row["value"] for row in outcome.rows}
+    seen, asked = (
+        [token for block in text_blocks(minilm, sentences, 128)
+         for token, word in zip(block.ids, block.word_of, strict=True) if word >= 0]
+        for sentences in (corpus["train"], corpus["test"][:90])
+    )  # fmt: skip
+    counts = np.bincount(seen, minlength=minilm.tokenizer.vocab_size) + 0.1
+    unigram = np.exp(-np.log(counts[asked] / counts.sum()).mean())
+    assert found["perplexity"] < 0.6 * unigram
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"rate": 0.0}, "masks none of the"),
+        ({"rate": 0.0}, "rate is 0.0"),
+        ({"rate": 1e-9}, "masks none of the"),
+        ({"head": "foo"}, "head is 'foo'"),
         ({"last": (4,)}, "3 blocks, asked for the last 4"),
         ({"single": (0,)}, "layers 1 to 3, asked for 0"),
         ({"method": "causal"}, "masked model, which 'causal' does not fit"),

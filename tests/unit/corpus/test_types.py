@@ -92,6 +92,29 @@ class TestHoldOut:
         numbers = [int(s.id[1:]) for s in after["train"]]
         assert numbers == sorted(numbers)
 
+    def test_what_shares_a_text_stays_together(self):
+        pairs = [
+            Sentence(f"p{number}", (f"premise{number // 3}",), (f"hypothesis{number}",), {"t": "x"})
+            for number in range(300)
+        ]
+        cut = Corpus("c", {"train": tuple(pairs)}, {"t": "sentence_pair"}).hold_out("dev", 0.25)
+        premises = [{s.words for s in cut[split]} for split in ("train", "dev")]
+        assert not premises[0] & premises[1]
+        assert 40 < len(cut["dev"]) < 110
+
+    @pytest.mark.parametrize("annotation", ["context", "pair"])
+    def test_so_do_questions_about_a_passage_and_halves_of_a_minimal_pair(self, annotation):
+        asked = [Sentence(f"q{n}", (f"w{n}",), (), {"t": "x", annotation: f"shared {n // 2}"}) for n in range(200)]
+        cut = Corpus("c", {"train": tuple(asked)}, {"t": "sentence"}).hold_out("dev", 0.25)
+        shared = [{s.annotations[annotation] for s in cut[split]} for split in ("train", "dev")]
+        assert not shared[0] & shared[1] and all(shared)
+
+    def test_texts_shared_over_a_chain_of_pairs_count_too(self):
+        chain = [Sentence(f"p{n}", (f"s{n}",), (f"s{n + 1}",), {"t": "x"}) for n in range(50)]
+        alone = [Sentence(f"a{n}", (f"b{n}",), (f"c{n}",), {"t": "x"}) for n in range(50)]
+        cut = Corpus("c", {"train": (*chain, *alone)}, {"t": "sentence_pair"}).hold_out("dev", 0.3)
+        assert sum(s.id.startswith("p") for s in cut["dev"]) in (0, 50)
+
     def test_the_cut_is_noted(self):
         assert "cut from train (fraction 0.25, seed 3)" in corpus().hold_out("dev", 0.25, seed=3).notes[-1]
 

@@ -5,7 +5,9 @@ import json
 import pytest
 import tiny
 import tiny_lm
+import torch
 
+from vestige.models.load import load_model
 from vestige.report.reading import Reading
 from vestige.study.making import Given
 from vestige.study.run import Study
@@ -44,6 +46,31 @@ def run(folder):
 def values(run, analysis, model, metric):
     rows = run.results
     return rows[(rows["analysis"] == analysis) & (rows["model"] == model) & (rows["metric"] == metric)]
+
+
+def test_models_that_differ_in_their_head_alone_have_numbers_of_their_own(folder, tmp_path):
+    """The backbone's hash does not tell them apart."""
+    model = tiny_lm.whole("bert")
+    with torch.no_grad():
+        model.cls.predictions.bias += torch.linspace(-2, 2, len(model.cls.predictions.bias))
+    model.save_pretrained(tmp_path / "other")
+    tiny.tokenizer("bert").save_pretrained(tmp_path / "other")
+    asked = {"perplexity": {"tasks": ["trees/upos"], "resamples": 20, "block": 40, "rate": 0.3, "sentences": 12}}
+    in_memory = {
+        name: load_model(str(place), head=True, name=name)
+        for name, place in (("memory one", folder / "base"), ("memory other", tmp_path / "other"))
+    }
+    raw = {
+        "study": "heads",
+        "models": {"one": str(folder / "base"), "other": str(tmp_path / "other"), **dict.fromkeys(in_memory, "given")},
+        "corpora": {"trees": "treebank"},
+        "analyses": [asked],
+        "limit": 24,
+    }
+    made = Study(make_spec(raw), tmp_path / "run", given=Given(in_memory), cache=tmp_path / "cache").run()
+    found = made.results[made.results["metric"] == "perplexity"].set_index("model")["value"]
+    assert found["one"] != found["other"]
+    assert (found["memory one"], found["memory other"]) == (found["one"], found["other"])
 
 
 def test_the_tuned_model_is_held_against_its_reference(run):

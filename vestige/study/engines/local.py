@@ -21,7 +21,7 @@ from vestige.study.cells import Cell, run_cell
 def run(cells: Sequence[Cell], jobs: int = 1, in_memory: Mapping[str, Encoder] | None = None) -> None:
     """Run every cell that is not done yet; an error in one stops the rest, finished ones are kept.
 
-    Cells that need a model which is only `in_memory` (by fingerprint) stay in this process.
+    Cells that need a model which is only `in_memory` (by name) stay in this process.
     """
     waiting = [cell for cell in {cell.key: cell for cell in cells}.values() if not cell.done]
     if not waiting:
