@@ -98,6 +98,9 @@ def finetune(
     model: Annotated[str, typer.Argument(help="Hub id, folder, or minilm.")],
     task: Annotated[str, typer.Option("--task", help="A corpus, corpus/task, or a file of your own.")],
     format: Annotated[str | None, typer.Option("--format", help="Of your own file (vestige ls formats).")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="key=value for its reader, as sentence=text (repeatable).")
+    ] = None,
     recipe: Annotated[str | None, typer.Option("--recipe", help="vestige ls recipes; default: mosbach2020's.")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value of the recipe (repeatable).")] = None,
     runs: Annotated[int, typer.Option("--runs", help="Independent runs, by seed.")] = 1,
@@ -121,8 +124,8 @@ def finetune(
     changes = [*(change or ()), *([f"freeze={freeze}"] if freeze is not None else []), *(["lora=true"] if lora else [])]
     kept = None if keep is None else _blocks(keep)
     done = tune(
-        model, task, format=format, recipe=recipe, changes=changes, runs=runs, keep=kept, dev=dev, sample=sample,
-        device=device, threads=threads, out=out, cache=cache,
+        model, task, format=format, options=option or (), recipe=recipe, changes=changes, runs=runs, keep=kept, dev=dev,
+        sample=sample, device=device, threads=threads, out=out, cache=cache,
     )  # fmt: skip
     for tuned, folder in done:
         typer.echo(f"model: {folder.resolve()}")

@@ -1,5 +1,7 @@
 """`vestige finetune`: from the command line to a folder that AutoModel loads."""
 
+import json
+
 import pytest
 import tiny
 import torch
@@ -52,11 +54,38 @@ def test_blocks_can_be_cut_first(tmp_path, model):
         (["--task", "opinions", "--keep", "a"], "whole numbers"),
         (["--task", "opinions", "--runs", "0"], "0 runs"),
         (["--task", "opinions", "--freeze", "9", *QUICK], "2 blocks"),
+        (["--task", "opinions", "--set", "rate={"], "not YAML"),
+        (["--task", "opinions", "--set", "rate=1e-3", "--set", "rate=1e-4"], "given twice"),
+        (["--task", "opinions", "--lora", "--set", "lora={r: 4}"], "given twice"),
+        (["--task", "opinions", "--device", "foo"], "no device 'foo'"),
+        (["--task", "opinions", "--out", "/proc/x/y"], "cannot be written"),
+        (["--task", "nowhere.tsv"], "no such file"),
+        (["--task", "nowhere", "--format", "hub"], "words"),
+        (["--task", "opinions", "--option", "nothing"], "key=value"),
     ],
 )
 def test_mistakes(tmp_path, model, arguments, told):
     with pytest.raises(VestigeError, match=told):
         run(tmp_path, model, *arguments)
+
+
+def test_a_table_of_ones_own_has_columns_of_any_name(tmp_path, model):
+    table = tmp_path / "mine.tsv"
+    lines = [f"{4 - i % 5}\tthe quick fox {i}\tthe museum opened" for i in range(20)]
+    table.write_text("\n".join(["points\tone\tother", *lines]) + "\n")
+    columns = ["sentence=one", "second=other", "label=points", "numeric=true"]
+    options = [part for column in columns for part in ("--option", column)]
+    result = run(tmp_path, model, "--task", str(table), *options, "--dev", "0.3", *QUICK)
+    assert "dev pearson" in result.output
+
+
+def test_so_has_a_file_of_json_lines(tmp_path, model):
+    file = tmp_path / "mine.jsonl"
+    rows = ({"text": f"the quick fox {i}", "mood": ("good", "bad")[i % 2]} for i in range(30))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--format", "hub", "--option", "words=text", "--option", "label=mood"]
+    result = run(tmp_path, model, "--task", str(file), *options, "--dev", "0.3", *QUICK)
+    assert "dev accuracy" in result.output
 
 
 def test_an_old_folder_is_not_overwritten(tmp_path, model):

@@ -38,6 +38,8 @@ class Inputs:
     """The model itself, where the analysis needs more than hidden states."""
     trainable: str | None = None
     """What `finetune` takes as its base, where the analysis trains the model itself."""
+    device: str = "cpu"
+    """Where it is trained."""
     cache: Path | None = None
     """Where models that the analysis makes are kept."""
     reference: "Inputs | None" = None

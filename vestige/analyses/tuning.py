@@ -11,7 +11,7 @@ import torch
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.settings import Count
 from vestige.errors import AnalysisError
-from vestige.finetune.recipe import Recipe, load_recipe
+from vestige.finetune.recipe import Recipe, default_recipe, load_recipe, make_recipe
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune
 from vestige.models.load import load_model
@@ -30,14 +30,17 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True)
 class TuningAnalysis(Analysis):
-    """Tunes the model on the task once per variant and run; models are kept, so nothing is tuned twice."""
+    """Tunes the model on the task once per variant and run; models are kept, so nothing is tuned twice.
+
+    Layers that share a block (ALBERT) get one of their own each in all variants, so that these differ in nothing else.
+    """
 
     needs = frozenset({"trainable_model"})
     levels = ("sentence", "sentence_pair", "token", "tree", "span")
     axis = ""
 
-    recipe: str = "mosbach2020_rte"
-    """Name of a recipe; see `vestige ls recipes`."""
+    recipe: str | None = None
+    """Name of a recipe, see `vestige ls recipes`; None: mosbach2020's values, or what the task's level asks for."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Values of the recipe that are to be others."""
     runs: Count = 1
@@ -53,7 +56,9 @@ class TuningAnalysis(Analysis):
                 f"{self.name} tunes {inputs.model}, which is only in memory or made from another model",
                 fix="save it as a folder and load that",
             )
-        recipe = load_recipe(self.recipe, **self.changes)
+        name = self.recipe or default_recipe(inputs.task.level)
+        recipe = make_recipe(self.changes) if name is None else load_recipe(name, **self.changes)
+        inputs.task.corpus[self.split]
         depth = len(load_model(inputs.trainable).widths) - 1
         variants = list(self.variants(recipe, depth))
         outcome = Outcome()
@@ -74,11 +79,13 @@ class TuningAnalysis(Analysis):
             inputs.task,
             variant.recipe,
             seed=seed,
+            device=inputs.device,
             threads=torch.get_num_threads(),
             cache=inputs.cache,
             keep=variant.keep,
+            unrolled=True,
         )
-        found = score(tuned, inputs.task, self.split)
+        found = score(tuned, inputs.task, self.split, device=inputs.device)
         where = {"axis": self.axis, "x": variant.x, "subset": variant.subset, "probe_seed": seed}
         for name, measure in found.metrics.items():
             outcome.add(name, measure.value, n=len(found.ids), **where)

@@ -84,7 +84,8 @@ class Corpus:
         if split not in self.splits:
             raise CorpusError(
                 f"corpus {self.name!r} has no split {split!r}; it has {', '.join(self.splits)}",
-                fix=f"name a file for {split!r}, or cut it from train with hold_out()",
+                fix=f"name a file for {split!r}"
+                + (", or cut it from train with hold_out()" if split != "train" else ""),
             )
         return self.splits[split]
 
@@ -148,7 +149,11 @@ class Corpus:
 
 
 def _families(sentences: Sequence[Sentence]) -> list[str]:
-    """Per sentence the least id among those it must not be parted from, as they share a text, however indirectly."""
+    """Per sentence the least id among those it must not be parted from, as they share a text, however indirectly.
+
+    A text that more than a fifth of them have (a prompt, say) binds none.
+    """
+    common = Counter(text for sentence in sentences for text in set(_shared_texts(sentence)))
     parent: dict[Any, Any] = {}
 
     def root(node: Any) -> Any:
@@ -159,7 +164,8 @@ def _families(sentences: Sequence[Sentence]) -> list[str]:
 
     for sentence in sentences:
         for text in _shared_texts(sentence):
-            parent[root(text)] = root((sentence.id,))
+            if common[text] <= len(sentences) / 5:
+                parent[root(text)] = root((sentence.id,))
     least: dict[Any, str] = {}
     for sentence in sentences:
         group = root((sentence.id,))

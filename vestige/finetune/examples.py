@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from transformers import PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence
@@ -78,3 +79,8 @@ def batches(lengths: Sequence[int], size: int, rng: np.random.Generator | None =
         made += [[int(i) for i in part[at : at + size]] for at in range(0, len(part), size)]
     for index in range(len(made)) if rng is None else rng.permutation(len(made)):
         yield made[index]
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether that is what an error of torch is about."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

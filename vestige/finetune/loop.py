@@ -21,7 +21,7 @@ from torch import nn
 
 from vestige.cache import write_file
 from vestige.errors import ModelError
-from vestige.finetune.examples import Example, batches
+from vestige.finetune.examples import Example, batches, out_of_memory
 from vestige.finetune.model import Tunable
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.workplace import STATE
@@ -222,10 +222,14 @@ class Run:
 
 def optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """AdamW over what learns: frozen parameters stay out of it, or weight decay would move them."""
-    learning = [p for p in model.parameters() if p.requires_grad]
+    learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    spared = [p.ndim <= 1 or name.endswith("bias") for name, p in learning]
     groups = [
-        {"params": [p for p in learning if p.ndim > 1], "weight_decay": recipe.decay},
-        {"params": [p for p in learning if p.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": [p for (_, p), left in zip(learning, spared, strict=True) if not left],
+            "weight_decay": recipe.decay,
+        },
+        {"params": [p for (_, p), left in zip(learning, spared, strict=True) if left], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
     return torch.optim.AdamW(groups, lr=recipe.rate, betas=recipe.betas, eps=recipe.epsilon, fused=True)
@@ -272,8 +276,8 @@ def _accelerator(device: torch.device, recipe: Recipe) -> Any:
 def _explaining_memory(recipe: Recipe, batch: Sequence[Example]) -> Iterator[None]:
     try:
         yield
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+    except RuntimeError as error:
+        if not out_of_memory(error):
             raise
         longest = max(len(example.encoded.ids) for example in batch)
         raise ModelError(

@@ -26,6 +26,7 @@ from vestige.models.load import load_backbone, load_tokenizer, quiet_transformer
 from vestige.models.reading import AS_IS
 from vestige.models.sources import model_folder
 from vestige.models.surgery import freeze
+from vestige.models.unroll import find_parts
 
 HEAD = "head.safetensors"
 LOG = "finetune.json"
@@ -40,7 +41,7 @@ class Tunable(nn.Module):
         self.whole, self.head = whole, head
         self.problem, self.encoder = problem, encoder
         self.frozen: list[nn.Module] = []
-        """Modules that stay in evaluation mode."""
+        """Modules that stay in evaluation mode, each for itself."""
         plain: Any = whole.get_base_model() if hasattr(whole, "peft_config") else whole
         self.config: PretrainedConfig = plain.config
         self._side = "left" if getattr(self.config, "summary_type", "") == "last" else "right"
@@ -67,7 +68,7 @@ class Tunable(nn.Module):
         """Training mode, apart from what is frozen for good."""
         super().train(mode)
         for module in self.frozen:
-            module.eval()
+            module.training = False
         return self
 
     def save(self, folder: Path) -> None:
@@ -111,7 +112,7 @@ def build(
         whole = _with_adapter(whole, problem, recipe, name)
     made = Tunable(whole, head, problem, encoder).to(device)
     if recipe.freeze is not None and recipe.freeze_eval:
-        made.frozen = _all_frozen(encoder.model)
+        made.frozen = _outside_learning_blocks(encoder.model)
     return made
 
 
@@ -232,14 +233,15 @@ def _with_adapter(whole: PreTrainedModel, problem: Problem, recipe: Recipe, name
         modules_to_save=[*heads, *fresh] or None,
         task_type=problem.adapter if prefix else None,
     )
-    settings.base_model_name_or_path = name
     try:
-        return get_peft_model(whole, settings)
+        made = get_peft_model(whole, settings)
     except ValueError as error:
         raise ModelError(
             f"peft does not know which layers of {whole.config.model_type} get an adapter ({error})",
             fix='name them: lora: {targets: [query, value]}, or targets: "all-linear"',
         ) from error
+    made.peft_config["default"].base_model_name_or_path = name
+    return made
 
 
 def _load_adapter(whole: PreTrainedModel, folder: Path) -> Any:
@@ -262,13 +264,11 @@ def _load_whole(folder: Path, problem: Problem, recipe: Recipe) -> PreTrainedMod
     return whole
 
 
-def _all_frozen(model: nn.Module) -> list[nn.Module]:
-    """The largest modules of which no parameter learns."""
-    found: list[nn.Module] = []
-    for child in model.children():
-        own = list(child.parameters())
-        if own and not any(parameter.requires_grad for parameter in own):
-            found.append(child)
-        else:
-            found += _all_frozen(child)
-    return found
+def _outside_learning_blocks(model: PreTrainedModel) -> list[nn.Module]:
+    """All modules of a backbone but those of blocks that learn: what comes before them is fixed, dropout included.
+
+    Some families (XLNet, T5) use one dropout before the first and after the last block: it is off in both places.
+    """
+    learning = (block for block in find_parts(model).blocks if any(p.requires_grad for p in block.parameters()))
+    inside = {module for block in learning for module in block.modules()}
+    return [module for module in model.modules() if module not in inside]

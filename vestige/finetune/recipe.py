@@ -155,6 +155,11 @@ def recipes() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in _RECIPES.iterdir() if file.name.endswith(".yaml"))
 
 
+def default_recipe(level: str) -> str | None:
+    """Name of the recipe for tasks that the defaults of `Recipe` do not fit."""
+    return {"span": "mosbach2020_squad", "tree": "merchant2020_parsing"}.get(level)
+
+
 def load_recipe(name: str, **changes: Any) -> Recipe:
     """The recipe called `name`, with single values changed.
 

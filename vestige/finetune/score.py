@@ -10,7 +10,7 @@ import torch
 
 from vestige.corpus.types import Sentence, Task
 from vestige.errors import ModelError
-from vestige.finetune.examples import batches
+from vestige.finetune.examples import Example, batches, out_of_memory
 from vestige.finetune.metrics import Measure
 from vestige.finetune.model import Tunable, load_tuned
 from vestige.finetune.problems import kind_of
@@ -93,6 +93,22 @@ def values(model: Tunable, task: Task, split: str) -> dict[str, float]:
     return {f"{split}_{key}": statistic.value for key, statistic in found.items()}
 
 
+def _answers(model: Tunable, batch: Sequence[Example]) -> list[Any]:
+    """Of one batch, by halves where memory is short."""
+    try:
+        return model(*model.batch(batch, training=False), batch)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+    if len(batch) == 1:
+        raise ModelError(
+            f"out of memory while scoring one input of {len(batch[0].encoded.ids)} tokens",
+            fix=f"lower max_tokens (now {model.problem.recipe.max_tokens})",
+        )
+    half = len(batch) // 2
+    return [*_answers(model, batch[:half]), *_answers(model, batch[half:])]
+
+
 @torch.inference_mode()
 def answer(model: Tunable, sentences: Sequence[Sentence], task: str) -> tuple[list[Any], list[str]]:
     """The model's answer to every sentence, and notes on what was cut."""
@@ -101,8 +117,7 @@ def answer(model: Tunable, sentences: Sequence[Sentence], task: str) -> tuple[li
     examples, notes = model.problem.examples(model.encoder, sentences, task, False)
     answers: list[Any] = [None] * len(examples)
     for which in batches([len(example.encoded.ids) for example in examples], _BATCH):
-        batch = [examples[i] for i in which]
-        for i, found in zip(which, model(*model.batch(batch, training=False), batch), strict=True):
+        for i, found in zip(which, _answers(model, [examples[i] for i in which]), strict=True):
             answers[i] = found
     model.train(was_training)
     return model.problem.combine(examples, answers, sentences), notes

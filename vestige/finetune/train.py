@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from vestige.cache import cache_folder, writing
 from vestige.corpus.types import Task, words_digest
@@ -26,14 +25,15 @@ from vestige.finetune.recipe import Lora, Recipe, load_recipe
 from vestige.finetune.score import check_fit, score, values
 from vestige.finetune.workplace import STATE, working
 from vestige.models.identity import config_identity, hash_tensors, tokenizer_digest
-from vestige.models.load import load_backbone, load_tokenizer
+from vestige.models.load import check_device, load_backbone, load_tokenizer
 from vestige.models.reading import AS_IS
 from vestige.models.sources import MINILM, model_folder
 from vestige.models.surgery import keep as keep_only
+from vestige.models.unroll import find_parts, unroll
 from vestige.models.weights import check_weight_files
 from vestige.version import __version__
 
-VERSION = 2
+VERSION = 3
 """Raised when the same recipe would give other weights, or the folder other files."""
 
 
@@ -55,25 +55,34 @@ def finetune(
     threads: int = 2,
     cache: Path | None = None,
     keep: Sequence[int] | None = None,
+    unrolled: bool | None = None,
     state_seconds: float = 300.0,
 ) -> Tuned:
     """Fine-tune the model `base` (a name or folder) on a task; cached by content.
 
     `recipe` is a Recipe or the name of one (`recipes()`). `keep` cuts the model to these blocks
-    (counted from 0) first. A run that was killed goes on where it was at most `state_seconds`
-    before, with the same result to the bit. With `recipe.lora` the folder holds an adapter, or
-    the merged model where the recipe says so.
+    (counted from 0) first. `unrolled` gives every layer a block of its own where layers share one
+    (ALBERT); by default that is done where some blocks are frozen or dropped. A run that was killed
+    goes on where it was at most `state_seconds` before, with the same result to the bit. With
+    `recipe.lora` the folder holds an adapter, or the merged model where the recipe says so.
     """
     recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
     problem = find_problem(task, recipe)
-    _check(task, recipe, keep, threads)
+    _check(task, recipe, keep, threads, seed)
+    check_device(device)
     for split in task.corpus.splits:
         if split != "train":
             check_fit(problem, task, split)
     folder = model_folder(base)
     check_weight_files(folder)
     torch.set_num_threads(threads)
-    backbone, _ = load_backbone(folder, torch.float32, False, False, None, AS_IS)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # a pooler that is not in the files is drawn
+        backbone, _ = load_backbone(folder, torch.float32, False, False, None, AS_IS)
+    parted = bool(recipe.freeze) or (keep is not None and list(keep) != list(range(len(keep))))
+    unrolled = (parted if unrolled is None else unrolled) and find_parts(backbone).shared
+    if unrolled:
+        backbone = unroll(backbone)
     if keep is not None:
         backbone = keep_only(backbone, list(keep))
     tokenizer = load_tokenizer(folder)
@@ -97,10 +106,11 @@ def finetune(
                 "recipe": asdict(recipe),
                 "seed": seed,
                 "keep": None if keep is None else list(keep),
+                "unrolled": unrolled,
                 "adapter": isinstance(recipe.lora, Lora) and not recipe.lora.merge,
                 "data": data,
             }
-            _train(model, tokenizer, task, recipe, seed, temporary, said, state_seconds)
+            _train(model, task, recipe, seed, temporary, said, state_seconds)
     (place / STATE).unlink(missing_ok=True)
     return Tuned(place, json.loads((place / LOG).read_text()))
 
@@ -114,7 +124,6 @@ def finetune_runs(
 
 def _train(
     model: Tunable,
-    tokenizer: PreTrainedTokenizerBase,
     task: Task,
     recipe: Recipe,
     seed: int,
@@ -124,7 +133,12 @@ def _train(
 ) -> None:
     """Train the model and fill the folder."""
     problem = model.problem
-    examples, notes = problem.examples(model.encoder, task.corpus["train"], task.name, True)
+    every, notes = problem.examples(model.encoder, task.corpus["train"], task.name, True)
+    examples = [example for example in every if example.units]
+    if len(examples) < len(every):
+        notes = [*notes, f"{len(every) - len(examples)} examples of which the tokenizer makes nothing are left out"]
+    if said["unrolled"]:
+        notes = [*notes, "layers that share a block got one of their own each"]
     if not examples:
         raise ModelError(f"{said['task']}: no sentence of train can be trained on", fix="; ".join(notes))
     held = [split for split in ("dev", "test") if split in task.corpus.splits][:1]
@@ -134,7 +148,7 @@ def _train(
     def save(place: Path) -> None:
         with writing(place) as temporary:
             model.save(temporary)
-            tokenizer.save_pretrained(temporary)
+            model.encoder.tokenizer.save_pretrained(temporary)
             (temporary / LOG).write_text(json.dumps(said, indent=1, ensure_ascii=False))
 
     run = Run(
@@ -153,7 +167,7 @@ def _train(
     if not run.accelerator.is_main_process:
         return
     model.save(folder)
-    tokenizer.save_pretrained(folder)
+    model.encoder.tokenizer.save_pretrained(folder)
     if not recipe.early_stopping:
         _share(folder, folder / f"checkpoint-{progress.step}")
     for split, scores in found.items():
@@ -175,9 +189,11 @@ def _train(
     (folder / LOG).write_text(json.dumps(log, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def _check(task: Task, recipe: Recipe, keep: Sequence[int] | None, threads: int) -> None:
+def _check(task: Task, recipe: Recipe, keep: Sequence[int] | None, threads: int, seed: int) -> None:
     if threads < 1:
         raise ModelError(f"{threads} threads", fix="ask for at least 1")
+    if seed < 0:
+        raise ModelError(f"the seed is {seed}", fix="use 0 or more")
     if recipe.early_stopping is not None and "dev" not in task.corpus.splits:
         raise ModelError(
             f"early stopping needs a dev split; {task.corpus.name} has {', '.join(task.corpus.splits)}",

@@ -63,6 +63,8 @@ def load_model(
     final_norm, sink, chat, part.
     """
     read = Reading(**reading)
+    if device is not None:
+        check_device(device)
     if isinstance(source, PreTrainedModel):
         if tokenizer is None:
             raise ModelError("a model in memory needs its tokenizer", fix="load_model(model, tokenizer=tokenizer)")
@@ -102,6 +104,16 @@ def load_model(
 def random_twin(encoder: Encoder, seed: int = RANDOM_TWIN_SEED) -> Encoder:
     """The same architecture with freshly drawn weights: what training gave, taken away."""
     return encoder.random_twin(seed)
+
+
+def check_device(device: str) -> None:
+    """An error where this machine has no such device."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(
+            f"no device {device!r} here ({str(error).splitlines()[0]})", fix="use cpu, or a torch build that has it"
+        ) from error
 
 
 @contextmanager

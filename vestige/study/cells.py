@@ -21,7 +21,7 @@ from vestige.corpus.store import read_task
 from vestige.digest import digest_json
 from vestige.models.encoder import Encoder
 from vestige.representations.store import Representations
-from vestige.study.making import load_source
+from vestige.study.making import load_source, tunable
 
 ROW_COLUMNS = {
     "layer": pd.Int16Dtype(),
@@ -158,7 +158,10 @@ def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) ->
         )
 
     reference = None if cell.reference is None else of(cell.reference)
-    made = {"trainable": (cell.side.source or {}).get("source"), "cache": Path(cell.cache)}
+    source = cell.side.source or {}
+    made: dict[str, Any] = {"cache": Path(cell.cache), "device": source.get("device", "cpu")}
+    if "trainable_model" in analysis.needs and "source" in source:
+        made["trainable"] = str(tunable(source, cell.model))
     return of(cell.side, baseline=cell.baseline, unfinished=cell.unfinished, reference=reference, **made)
 
 

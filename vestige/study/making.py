@@ -152,7 +152,9 @@ def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], 
     """Fine-tune run number `run` of a model and load its backbone."""
     wanted = spec.models[name].finetune
     assert wanted is not None
-    base = tunable(spec, name, wanted.of)
+    if spec.models[wanted.of].load is None:
+        raise SpecError(f"model {name!r} is tuned from {wanted.of!r}, which is not loaded", fix="tune a loaded model")
+    base = tunable({"source": spec.models[wanted.of].load, **_options(spec, wanted.of)}, wanted.of)
     corpus, _, label = wanted.task.partition("/")
     tuned = finetune(
         base,
@@ -183,16 +185,13 @@ def _checkpoint(name: str, tuned: Tuned, step: int | None) -> Path:
     )
 
 
-def tunable(spec: StudySpec, name: str, of: str) -> str | Path:
-    """The source of the model that `name` is tuned from."""
-    model = spec.models[of]
-    if model.load is None:
-        raise SpecError(f"model {name!r} is tuned from {of!r}, which is not loaded", fix="tune a loaded model")
-    folder = model_folder(model.load, model.revision)
-    if model.tokenizer is not None or (folder / "adapter_config.json").exists():
-        what = "an adapter" if model.tokenizer is None else "a tokenizer from elsewhere"
+def tunable(source: Mapping[str, Any], name: str) -> str | Path:
+    """What `finetune` takes of the model that `load_source` makes of this."""
+    folder = model_folder(source["source"], source.get("revision"))
+    if source.get("tokenizer") is not None or (folder / "adapter_config.json").exists():
+        what = "an adapter" if source.get("tokenizer") is None else "a tokenizer from elsewhere"
         raise SpecError(
-            f"model {name!r} is tuned from {of!r}, which has {what}",
+            f"{name!r} is to be tuned, but has {what}",
             fix="save it as one folder with its tokenizer (an adapter: merge_and_unload) and load that",
         )
-    return model.load if model.revision is None else folder
+    return source["source"] if source.get("revision") is None else folder

@@ -2,7 +2,9 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -11,11 +13,8 @@ from vestige.cache import writing
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus, Task
 from vestige.errors import SpecError
-from vestige.finetune.recipe import Recipe, load_recipe, make_recipe
+from vestige.finetune.recipe import Recipe, default_recipe, load_recipe, make_recipe
 from vestige.finetune.train import Tuned, finetune
-
-BY_LEVEL = {"span": "mosbach2020_squad", "tree": "merchant2020_parsing"}
-"""Recipes of tasks that the defaults of `Recipe` do not fit."""
 
 
 def tune(
@@ -23,6 +22,7 @@ def tune(
     task: str,
     *,
     format: str | None = None,
+    options: Sequence[str] = (),
     recipe: str | None = None,
     changes: Sequence[str] = (),
     runs: int = 1,
@@ -34,23 +34,34 @@ def tune(
     out: Path | None = None,
     cache: Path | None = None,
 ) -> Iterator[tuple[Tuned, Path]]:
-    """Every run with the folder it lies in; `task` is corpus, corpus/task or a file, `changes` are key=value."""
+    """Every run with the folder it lies in; `task` is corpus, corpus/task or a file.
+
+    `options` of the corpus and `changes` of the recipe are written key=value.
+    """
     if runs < 1:
         raise SpecError(f"{runs} runs", fix="ask for at least one")
     places = [None if out is None else out / f"run-{seed}" if runs > 1 else out for seed in range(runs)]
     for place in places:
         if place is not None and place.exists():
             raise SpecError(f"{place} is there already", fix="name a new folder, or remove it")
-    wanted = find_task(task, format, dev, sample)
-    made = find_recipe(recipe or BY_LEVEL.get(wanted.level), changes)
+        if place is not None:
+            _check_writable(place)
+    wanted = find_task(task, format, dev, sample, options)
+    made = find_recipe(recipe or default_recipe(wanted.level), changes)
     for seed, place in enumerate(places):
         tuned = finetune(model, wanted, made, seed=seed, device=device, threads=threads, cache=cache, keep=keep)
         yield tuned, tuned.folder if place is None else _copied(tuned, place)
 
 
-def find_task(name: str, format: str | None = None, dev: float | None = None, sample: int | None = None) -> Task:
+def find_task(
+    name: str,
+    format: str | None = None,
+    dev: float | None = None,
+    sample: int | None = None,
+    options: Sequence[str] = (),
+) -> Task:
     """A corpus of the catalog, one of its tasks, or a file with the labels of one."""
-    corpus, label = _corpus(name, format, dev)
+    corpus, label = _corpus(name, format, dev, _said(options, "an option of the corpus", "sentence=text"))
     if label is None:
         if len(corpus.levels) != 1:
             raise SpecError(
@@ -63,28 +74,56 @@ def find_task(name: str, format: str | None = None, dev: float | None = None, sa
 
 def find_recipe(name: str | None, changes: Sequence[str]) -> Recipe:
     """The named recipe, or the default one, with values changed as `key=value` says."""
-    said: dict[str, Any] = {}
-    for change in changes:
-        key, equals, value = change.partition("=")
-        if not equals:
-            raise SpecError(f"a change of the recipe is written key=value, found {change!r}", fix="rate=5e-5, say")
-        said[key.strip()] = _value(value)
+    said = _said(changes, "a change of the recipe", "rate=5e-5")
     return make_recipe(said) if name is None else load_recipe(name, **said)
 
 
-def _value(text: str) -> Any:
+def _said(pairs: Sequence[str], what: str, example: str) -> dict[str, Any]:
+    """What `key=value` says, one key once."""
+    said: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not key:
+            raise SpecError(f"{what} is written key=value, found {pair!r}", fix=f"{example}, say")
+        if key in said:
+            raise SpecError(f"{what} is given twice: {key} is {said[key]!r} and {value!r}", fix="give it once")
+        said[key] = _value(value, pair)
+    return said
+
+
+def _value(text: str, where: str) -> Any:
     """As YAML reads it; `5e-5` too, which YAML takes for text."""
+    with suppress(ValueError):
+        if "e" in text.lower():
+            return float(text)
     try:
-        return float(text) if "e" in text.lower() else yaml.safe_load(text)
-    except ValueError:
         return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(
+            f"{where!r} is not YAML: {' '.join(str(error).split())}", fix="check brackets and quotes"
+        ) from None
 
 
-def _corpus(name: str, format: str | None, dev: float | None) -> tuple[Corpus, str | None]:
-    if Path(name).exists() or format is not None:
-        return load_corpus(name, format=format, dev=dev), None
+def _corpus(name: str, format: str | None, dev: float | None, options: dict[str, Any]) -> tuple[Corpus, str | None]:
+    if Path(name).exists() or Path(name).suffix or format is not None:
+        try:
+            return load_corpus(name, format=format, dev=dev, **options), None
+        except TypeError as error:  # the reader has, or lacks, an option
+            raise SpecError(
+                f"{name}: {error}", fix="give options by --option key=value; see `vestige ls formats`"
+            ) from None
     corpus, _, label = name.partition("/")
-    return load_corpus(corpus, dev=dev), label or None
+    return load_corpus(corpus, dev=dev, **options), label or None
+
+
+def _check_writable(place: Path) -> None:
+    """Said before the training, not after it."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=place.parent):
+            pass
+    except OSError as error:
+        raise SpecError(f"{place}: cannot be written ({error.strerror})", fix="name another folder for --out") from None
 
 
 def _copied(tuned: Tuned, place: Path) -> Path:

@@ -65,6 +65,12 @@ class Watch:
         """Measure the model as it is now."""
         if step in self.plans:
             return
+        while hasattr(model, "module"):  # DataParallel and its like
+            model = model.module
+        if not isinstance(model, PreTrainedModel) and not hasattr(model, "base_model"):
+            raise SpecError(
+                f"a {type(model).__name__} cannot be watched", fix="hand over the transformers model inside of it"
+            )
         with _undisturbed(model):
             encoder = HuggingFaceEncoder(model.base_model, deepcopy(self.tokenizer), f"step {step}", None)
             if self.start is None:

@@ -109,6 +109,11 @@ class TestHoldOut:
         shared = [{s.annotations[annotation] for s in cut[split]} for split in ("train", "dev")]
         assert not shared[0] & shared[1] and all(shared)
 
+    def test_a_text_that_all_share_parts_them_like_any_others(self):
+        asked = [Sentence(f"p{n}", (f"w{n}",), ("is", "it", "so", "?"), {"t": "x"}) for n in range(100)]
+        cut = Corpus("c", {"train": tuple(asked)}, {"t": "sentence_pair"}).hold_out("dev", 0.3)
+        assert 15 < len(cut["dev"]) < 45
+
     def test_texts_shared_over_a_chain_of_pairs_count_too(self):
         chain = [Sentence(f"p{n}", (f"s{n}",), (f"s{n + 1}",), {"t": "x"}) for n in range(50)]
         alone = [Sentence(f"a{n}", (f"b{n}",), (f"c{n}",), {"t": "x"}) for n in range(50)]

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 import tiny
 import torch
-from transformers import AutoModel
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from unit.finetune.made import QUICK, opinions, pairs, words
 from vestige.corpus.types import Corpus, Sentence
 from vestige.digest import sha256_of_file
 from vestige.errors import CorpusError, ModelError
 from vestige.finetune.loop import _explaining_memory, factor
-from vestige.finetune.model import load_tuned
+from vestige.finetune.model import Tunable, load_tuned
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune, finetune_runs
@@ -56,6 +57,73 @@ def test_training_leaves_the_callers_random_numbers_alone(bert, cache):
     torch.manual_seed(7)
     finetune(bert, opinions(), ONE, threads=1, cache=cache)
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_base_without_a_pooler_is_known_again(tmp_path, cache):
+    """What its files lack is drawn, and must neither change the key nor the result."""
+    folder = tmp_path / "roberta"
+    tiny.save("roberta", folder)
+    AutoModelForMaskedLM.from_config(tiny.config("roberta")).save_pretrained(folder)
+    assert not any("pooler" in name for name in load_file(folder / "model.safetensors"))
+    kept = replace(ONE, pooler="pretrained")
+    runs = []
+    for place in "ab":
+        torch.manual_seed(ord(place))
+        runs.append(finetune(folder, opinions(), kept, threads=1, cache=tmp_path / place))
+    assert runs[0].folder.name == runs[1].folder.name and weights(runs[0]) == weights(runs[1])
+
+
+@pytest.mark.parametrize("family", [*tiny.BYTE_LEVEL, "bert", "xlnet"])
+def test_the_folder_alone_gives_the_answers_that_were_scored(family, tmp_path, cache):
+    """Loaded by transformers, on plain text."""
+    task = opinions()
+    tuned = finetune(tiny.save(family, tmp_path / family), task, ONE, threads=1, cache=cache)
+    model = AutoModelForSequenceClassification.from_pretrained(tuned.folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tuned.folder)
+    again = load_tuned(tuned.folder)
+    for sentence in task.corpus["dev"][:4]:
+        examples, _ = again.problem.examples(again.encoder, [sentence], task.name, False)
+        with torch.inference_mode():
+            inputs, _ = again.batch(examples, training=False)
+            plain = model(**tokenizer(" ".join(sentence.words), return_tensors="pt")).logits
+            torch.testing.assert_close(plain, again.whole(**inputs).logits, atol=1e-5, rtol=1e-4)
+
+
+def test_sentences_of_which_nothing_is_left_are_not_trained_on(bert, cache):
+    task = words()
+    odd = Sentence("odd", ("\u200d",), annotations={"size": ("sign",)})
+    corpus = Corpus("words", {**task.corpus.splits, "train": (odd, *task.corpus["train"])}, task.corpus.levels)
+    tuned = finetune(bert, corpus.task("size"), replace(ONE, batch=1), threads=1, cache=cache)
+    assert any("1 examples of which the tokenizer makes nothing" in note for note in tuned.log["notes"])
+
+
+def test_an_adapter_names_its_base_from_everywhere(tmp_path, cache, monkeypatch):
+    tiny.save("bert", tmp_path / "bert")
+    monkeypatch.chdir(tmp_path)
+    tuned = finetune("bert", opinions(), replace(ONE, lora=True), threads=1, cache=cache)
+    monkeypatch.chdir("/")
+    assert load_model(tuned.folder).without_adapter().weights_digest() == load_model(tmp_path / "bert").weights_digest()
+
+
+def test_short_memory_while_scoring(bert, cache, monkeypatch):
+    """Batches are halved; where one input does not fit, what to lower is said."""
+    tuned = finetune(bert, opinions(), ONE, threads=1, cache=cache)
+    model, forward = load_tuned(tuned.folder), Tunable.forward
+
+    def with_room_for(most):
+        def run(self, inputs, given, answer_for=()):
+            if len(inputs["input_ids"]) > most:
+                raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+            return forward(self, inputs, given, answer_for)
+
+        return run
+
+    expected = score(model, opinions()).answers
+    monkeypatch.setattr(Tunable, "forward", with_room_for(3))
+    assert score(model, opinions()).answers == expected
+    monkeypatch.setattr(Tunable, "forward", with_room_for(0))
+    with pytest.raises(ModelError, match=r"out of memory while scoring.*\n.*lower max_tokens"):
+        score(model, opinions())
 
 
 def test_a_model_that_is_there_is_not_trained_again(bert, cache, monkeypatch):

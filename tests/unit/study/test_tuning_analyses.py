@@ -3,8 +3,8 @@
 import pytest
 import tiny
 
-from vestige.errors import AnalysisError, SpecError
-from vestige.study.making import Given
+from vestige.errors import AnalysisError, CorpusError, SpecError
+from vestige.study.making import Given, tunable
 from vestige.study.plan import make_plan
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
@@ -46,6 +46,32 @@ def test_every_depth_is_frozen_once(done):
     assert set(rows["axis"]) == {"frozen blocks"}
     learning = rows_of(done[0], "freezing", "trained_parameters").set_index("x")["value"]
     assert learning[-1] > learning[0] > learning[1] > learning[2] > 0
+
+
+def test_layers_that_share_a_block_are_held_and_dropped_one_by_one(raw, tmp_path):
+    tiny.save("albert", tmp_path / "albert", layers=2)
+    mine = {**raw, "models": {"base": str(tmp_path / "albert")}}
+    mine["analyses"] = [{"freezing": TASK}, {"pruning": {**TASK, "dropped": [1]}}]
+    run = Study.from_dict(mine, tmp_path / "run", cache=tmp_path / "cache").run()
+    learning = rows_of(run, "freezing", "trained_parameters").set_index("x")["value"]
+    assert learning[-1] > learning[0] > learning[1] > learning[2] > 0
+    assert list(rows_of(run, "pruning", "accuracy")["subset"]) == ["all", "top", "bottom"]
+
+
+def test_the_revision_that_is_named_is_tuned(raw, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("vestige.study.making.model_folder", lambda *given: asked.append(given) or tmp_path)
+    source = {"source": "someone/model", "revision": "old", "tokenizer": None}
+    assert tunable(source, "base") == tmp_path and asked == [("someone/model", "old")]
+    with pytest.raises(SpecError, match="a tokenizer from elsewhere"):
+        tunable({**source, "tokenizer": "other"}, "base")
+
+
+def test_a_split_that_is_not_there_is_told_before_anything_is_tuned(raw, tmp_path):
+    mine = {**raw, "analyses": [{"freezing": {**TASK, "split": "nowhere"}}]}
+    with pytest.raises(CorpusError, match="no split 'nowhere'"):
+        Study.from_dict(mine, tmp_path / "run", cache=tmp_path / "cache").run()
+    assert not (tmp_path / "cache" / "models").exists()
 
 
 def test_truncation_keeps_the_first_blocks_in_every_run(done):
