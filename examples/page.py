@@ -115,21 +115,24 @@ def apart(ones: Sequence[float], others: Sequence[float]) -> bool | None:
 
 
 LEARNT = 0.1
-"""Matthews correlation on dev; a constant answer has 0."""
+"""Matthews correlation on dev, where a constant answer has 0; or the share of questions answered exactly."""
 
 
 def unlearnt(run: StudyRun, titles: Mapping[str, str]) -> list[str]:
     """Which tuned models hardly learnt their task, in a paragraph; none where all did."""
+    told = {"dev_matthews": "a Matthews correlation of {:.1f} %", "dev_exact_match": "{:.1f} % of the answers exact"}
     found = []
     for name, title in titles.items():
-        scores = [copy["curve"][-1].get("dev_matthews") for copy in run.tables.lock["models"][name]]
-        if None not in scores and np.mean(scores) < LEARNT:
-            found.append(f"{title} ({100 * np.mean(scores):.1f})")
+        last = [copy["curve"][-1] for copy in run.tables.lock["models"][name]]
+        for measure, words in told.items():
+            if all(measure in scores for scores in last):
+                mean = float(np.mean([scores[measure] for scores in last]))
+                found += [f"{title} ({words.format(100 * mean)})"] if mean < LEARNT else []
     if not found:
         return []
     return [
-        f"Tuning on {listing(found)} led nowhere: in brackets the Matthews correlation on dev, in percent, where "
-        "a constant answer has 0. What changes in such models is not knowledge of a task."
+        f"Tuning on {listing(found)} taught next to nothing on dev, where a constant answer has a correlation of 0. "
+        "What changes in such models is not knowledge of a task."
     ]
 
 

@@ -298,8 +298,8 @@ def _codes(page: Page, run: StudyRun) -> None:
     page.table(["labels", "tuned on", *map(str, range(depth))], lines, "Online code in kilobits, by layer (GUM)")
     page.text(
         "What is saved of the code that knows only how many labels there are, in percent, at the layer that saves most "
-        "in the base model, or of a mix of all layers; changes in points with 95 % intervals over sentences. "
-        "\\* shown to differ: q at most 0.05."
+        "in the base model, or of a mix of all layers; changes in points with 95 % intervals over sentences, of one "
+        "tuning run and one order in which labels are sent. \\* shown to differ: q at most 0.05."
     )
     lines = [_saving(run, name) for name in SAVING]
     page.table(["labels", "read from", "base", "randomised", *TUNED.values()], lines, "Saved of the uniform code")

@@ -40,7 +40,7 @@ class DescriptionLength(Analysis):
     name: ClassVar[str] = "description_length"
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
-    version = 3
+    version = 4
     needs = frozenset({"hidden_states"})
     levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 
@@ -94,7 +94,8 @@ class DescriptionLength(Analysis):
     def _of_rows(self, inputs: Inputs) -> Outcome:
         """Words or sentences with a label each."""
         splits = dict.fromkeys(("train", "dev", self.split))
-        data = LabelledRows.of(inputs.task, {split: inputs.split(split) for split in splits}, inputs.model)
+        found = {split: inputs.split(split) for split in splits}
+        data = LabelledRows.of(inputs.task, found, inputs.model, turned=self.code == "online")
         control = self.control and not inputs.baseline and inputs.task.level == "token"
         outcome = Outcome()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", self.seeds * data.train.layers) as shown:

@@ -53,13 +53,13 @@ def _rows(metric: str, found: F1Differences, base: pd.DataFrame, settings: Setti
             "p": found.p,
             "p_equivalence": _equivalence(found, settings.margin),
             "sd_items": found.distribution.std(0, ddof=1),
-            "sd_probe_seed": np.nan,
+            "sd_probe_seed": found.by_seed.std(1, ddof=1) if found.by_seed.shape[1] > 1 else np.nan,
             "sd_tuning_run": found.by_run.std(0, ddof=1) if runs > 1 else np.nan,
             "sentences": found.sentences,
             "words": int(first["gold"].sum()),
             "runs": runs,
             "seeds": base["probe_seed"].nunique(),
-            "dropped_items": 0,
+            "dropped_items": found.dropped,
         }
     )
 

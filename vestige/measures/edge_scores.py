@@ -116,6 +116,10 @@ class F1Differences:
     distribution: np.ndarray
     """(resamples, inputs): the difference on sentences drawn anew, the mean over runs."""
     sentences: int
+    dropped: int
+    """Targets of the base that are not compared, as some model lacks targets of their sentence."""
+    by_seed: np.ndarray
+    """(inputs, seeds): the difference by seed of the probes, the mean over runs; none where models differ in seeds."""
 
     @property
     def tuned(self) -> np.ndarray:
@@ -138,20 +142,27 @@ def f1_differences(
     """Differences of F1 with intervals over sentences and runs, from the tables `sentences` that edge probes leave.
 
     F1 is a ratio of sums, no mean: sentences are drawn and both sums taken anew. Runs, where there are
-    several, are a second source of error. Only sentences and inputs that all tables have are compared.
+    several, are a second source of error. Only inputs that all tables have are compared, and only sentences
+    of which all tables have as many targets (another limit of tokens may cost some).
     """
     tables = [_Table.of(table, scorer) for table in (base, *tuned)]
-    sentences = [one for one in tables[0].sentences if all(one in table.sentences for table in tables[1:])]
+    mine = tables[0].targets
+    sentences = [one for one in mine if all(table.targets.get(one) == mine[one] for table in tables[1:])]
     inputs = [one for one in tables[0].inputs if all(one in table.inputs for table in tables[1:])]
     if not sentences or not inputs:
         raise AnalysisError(
-            f"edge probes that share {len(sentences)} sentences and {len(inputs)} inputs cannot be compared",
+            f"edge probes that share {len(sentences)} sentences with all their targets and {len(inputs)} inputs cannot "
+            "be compared",
             fix="run both with the same parameters on the same corpus and split",
         )
     before, *after = (table.cut(sentences, inputs) for table in tables)
     distribution = _resampled(before, after, resamples, seed)
-    base_score, *scores = (_f1_of_sums(table.sum(0)).mean(-1) for table in (before, *after))
+    by_seed = [_f1_of_sums(table.sum(0)) for table in (before, *after)]
+    alike = len({scores.shape for scores in by_seed}) == 1
+    seeds = np.mean(by_seed[1:], axis=0) - by_seed[0] if alike else np.empty((len(inputs), 0))
+    base_score, *scores = (each.mean(-1) for each in by_seed)
     by_run = np.stack(scores)
+    dropped = sum(mine.values()) - sum(mine[one] for one in sentences)
     if len(after) == 1:
         low, high = interval(distribution, confidence)
         p = _exchange_p(before.mean(2), after[0].mean(2), resamples, seed)
@@ -159,7 +170,7 @@ def f1_differences(
         found = Student.over_runs(by_run - base_score, distribution.std(0, ddof=1), len(sentences))
         low, high = found.interval(confidence)
         p = found.p
-    return F1Differences(tuple(inputs), base_score, by_run, low, high, p, distribution, len(sentences))
+    return F1Differences(tuple(inputs), base_score, by_run, low, high, p, distribution, len(sentences), dropped, seeds)
 
 
 @dataclass(frozen=True)
@@ -170,6 +181,8 @@ class _Table:
     inputs: dict[Any, int]
     sums: np.ndarray
     """(sentences, inputs, seeds, 2)."""
+    targets: dict[Any, int]
+    """By sentence."""
 
     @classmethod
     def of(cls, table: Mapping[Any, Any], scorer: Scorer) -> "_Table":
@@ -182,7 +195,8 @@ class _Table:
         hits, predicted, gold = (np.asarray(table[prefix + name]) for name in ("hits", "predicted", "gold"))
         sums = np.zeros((*map(len, numbers), 2))
         sums[place] = np.stack([2 * hits, predicted + gold], axis=-1)
-        return cls(numbers[0], numbers[1], sums)
+        targets = dict(zip(keys[0], np.asarray(table["targets"]).tolist(), strict=True))
+        return cls(numbers[0], numbers[1], sums, targets)
 
     def cut(self, sentences: Sequence[Any], inputs: Sequence[Any]) -> np.ndarray:
         """The sums of these sentences and inputs, in their order."""

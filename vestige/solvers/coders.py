@@ -1,10 +1,11 @@
 """Probes that send labels: what `online_code` asks to be trained, block after block.
 
 The authors stop training early on an external dev set. A linear probe is held back by its ridge
-instead: on the smaller blocks, three are tried in the same passes, and the one under which dev
-labels are cheapest is kept (for a code that uses nothing but what was sent: a tenth of the labels
-sent so far). From there on the ridge, times the number of labels, grows with the root of that
-number: a rule that fits what dev chose for parts of speech at two layers of MiniLM.
+instead: for every block three are tried in the same passes, and the one under which dev labels
+are cheapest sends it (for a code that uses nothing but what was sent: a tenth of the labels sent
+so far). The next block tries around the least point of a parabola through the three prices, so
+that the ridge does not jump from one of a coarse grid to the next. A probe of all labels, which
+sends none, has the last ridge, grown with the root of the number of labels.
 """
 
 from collections.abc import Sequence
@@ -30,8 +31,6 @@ STRENGTH = 2.0
 """Ridge, times the number of labels, around which the first block tries."""
 STEP = 10**0.5
 """Ratio of neighbouring ridges."""
-CHOSEN_UP_TO = 0.125
-"""Share of the labels up to which the ridge is chosen anew."""
 INNER = 0.1
 """Share of the labels sent so far that an inner hold-out sets aside."""
 SHARPNESS = tuple(np.geomspace(0.2, 50.0, 24).tolist())
@@ -92,7 +91,7 @@ class LinearCoder:
     def trained(self, known: int) -> Fit:
         """Fresh probes of the first labels."""
         sent = self.train.first(known)
-        if known <= CHOSEN_UP_TO * len(self.train.features) or not self.chosen_at:
+        if known < len(self.train.features) or not self.chosen_at:
             self.fit = self._choose(sent)
             self.chosen_at = known
         else:
@@ -110,8 +109,9 @@ class LinearCoder:
         fit = self._train(mine, tried.flatten())
         known = len(mine.features) if self.mix else None
         log_p = log_probabilities(fit, held.features)
-        best = price(log_p, held.labels.repeat(len(tried), 1), known).sum(1).reshape(tried.shape).argmin(0)
-        self.strength = tried[best, np.arange(labellings)]
+        prices = price(log_p, held.labels.repeat(len(tried), 1), known).sum(1).reshape(tried.shape)
+        best = prices.argmin(0)
+        self.strength = self.strength * STEP ** _least(*prices)
         if self.inner_holdout:
             return self._train(sent, self.strength)
         rows = torch.from_numpy(best * labellings + np.arange(labellings))
@@ -131,6 +131,13 @@ class LinearCoder:
         weights = torch.cat([start.weights, start.biases.unsqueeze(0)]).view(-1, probes, self.classes)
         unknown = torch.full((probes,), float("nan"))
         return Fit(weights.permute(1, 0, 2).contiguous(), unknown, unknown, round(steps * batch / count))
+
+
+def _least(above: np.ndarray, here: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Where a parabola through the prices at 1, 0 and -1 is least, between -1 and 1."""
+    bend = above + below - 2 * here
+    place = np.divide(below - above, 2 * bend, out=np.sign(below - above), where=bend > 0)
+    return np.clip(place, -1, 1)
 
 
 def _alone(labels: Tensor) -> np.ndarray:

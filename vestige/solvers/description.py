@@ -63,7 +63,9 @@ class OnlineCode:
         of the first block; their published lengths are short of bits by a factor of up to ln 2.
         """
         first = np.full((len(self.nats), self.blocks.ends[0]), self.uniform)
-        return np.concatenate([first, self.nats if compat == "voita2020" else self.nats / log(2)], axis=1)
+        later = self.nats if compat == "voita2020" else self.nats / log(2)
+        uniform = np.repeat(self.untrained, np.diff(self.blocks.ends), axis=1)
+        return np.concatenate([first, np.where(uniform, self.uniform, later)], axis=1)
 
     def block_bits(self, compat: Compat = "none") -> np.ndarray:
         """(P, blocks)."""

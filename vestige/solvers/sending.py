@@ -30,7 +30,8 @@ class LabelledRows:
     """Of train, each around its mean and at unit root mean square."""
 
     @classmethod
-    def of(cls, task: Task, found: Mapping[str, Representations], model: str) -> "LabelledRows":
+    def of(cls, task: Task, found: Mapping[str, Representations], model: str, turned: bool) -> "LabelledRows":
+        """`turned`: rows on random axes."""
         names = {split: _names(task.labels(split), r.index) for split, r in found.items()}
         classes = sorted(set(names["train"]))
         if len(classes) < 2:
@@ -42,6 +43,7 @@ class LabelledRows:
         labels = {split: np.array([number.get(x, -1) for x in row]) for split, row in names.items()}
         train = found["train"]
         layers = [standard(train.layer(at), f"{model}, layer {at}") for at in range(train.layers)]
+        layers = [layer.turned() for layer in layers] if turned else layers
         return cls(found, {split: task.corpus[split] for split in found}, labels, classes, layers)
 
     @property
