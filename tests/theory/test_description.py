@@ -9,7 +9,7 @@ import torch
 from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
 from vestige.solvers.description import cut_blocks, online_code, uniform_code
 from vestige.solvers.mlp import MlpRecipe
-from vestige.solvers.problem import Features
+from vestige.solvers.problem import Features, standard
 
 FRACTIONS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
@@ -77,6 +77,22 @@ def test_a_code_is_no_shorter_than_the_entropy_of_planted_probabilities(rng, set
     conditional = float(-(log_p[:6000].exp() * log_p[:6000]).sum() / log(2))
     found = code(rows, labels, 3, **settings)
     assert conditional - 3 * np.sqrt(6000) <= found.bits()[0] <= 1.12 * conditional
+
+
+def test_the_axes_of_a_layer_play_no_role(rng):
+    """A layer with a few huge units, as models have them, and the same turned: what is told is the same."""
+    labels = rng.integers(0, 6, size=3000)
+    rows = 1.2 * rng.normal(size=(6, 192))[labels] / 192**0.5 + rng.normal(size=(3000, 192)) / 4
+    rows *= np.where(np.arange(192) % 64 == 0, 20.0, 1.0)
+    turn = np.linalg.qr(rng.normal(size=(192, 192)))[0]
+    found = []
+    for mine in (rows, rows @ turn):
+        features = standard(mine[:2500].astype(np.float32), "layer").turned()
+        gold = torch.tensor(labels)[None]
+        train = Labelled(features, gold[:, :2500])
+        coder = LinearCoder(train, Labelled(features.like(mine[2500:].astype(np.float32)), gold[:, 2500:]), 6)
+        found.append(online_code(coder, cut_blocks([1] * 2500, 6, FRACTIONS), log2(6)).bits()[0])
+    assert found[0] == pytest.approx(found[1], rel=0.02)
 
 
 def test_names_of_labels_play_no_role(rng):

@@ -60,6 +60,7 @@ def test_a_block_without_a_probe_is_sent_uniformly_and_said_to_be():
 
     code = online_code(prices, Blocks((10, 20, 40), 0), uniform=2.0, probes=2)
     np.testing.assert_allclose(code.block_bits()[0], [20, 20, 40])
+    np.testing.assert_allclose(code.block_bits("voita2020"), [[20, 20, 40], [20, 10, 20]])
     assert code.untrained.tolist() == [[True, True], [False, False]]
 
 

@@ -77,6 +77,9 @@ class LinearCoder:
 
     def __post_init__(self) -> None:
         self.strength = np.full(len(self.train.labels), STRENGTH)
+        """Ridge, times the number of labels, around which the next block tries."""
+        self.used = self.strength
+        """That of the last probes."""
         self.chosen_at = 0
 
     def __call__(self, known: int, end: int) -> np.ndarray:
@@ -95,7 +98,8 @@ class LinearCoder:
             self.fit = self._choose(sent)
             self.chosen_at = known
         else:
-            self.fit = self._train(sent, self.strength * (known / self.chosen_at) ** 0.5)
+            self.used = self.strength * (known / self.chosen_at) ** 0.5
+            self.fit = self._train(sent, self.used)
         return self.fit
 
     def _choose(self, sent: Labelled) -> Fit:
@@ -112,6 +116,7 @@ class LinearCoder:
         prices = price(log_p, held.labels.repeat(len(tried), 1), known).sum(1).reshape(tried.shape)
         best = prices.argmin(0)
         self.strength = self.strength * STEP ** _least(*prices)
+        self.used = self.strength if self.inner_holdout else tried[best, np.arange(labellings)]
         if self.inner_holdout:
             return self._train(sent, self.strength)
         rows = torch.from_numpy(best * labellings + np.arange(labellings))

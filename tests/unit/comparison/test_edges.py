@@ -16,7 +16,7 @@ def table(hits, inputs=("layer 1", "mix", "mix 0-1", "mix 0-2")):
         pd.DataFrame({"sentence": [f"s{i}" for i in range(len(hits))], "subset": name, "probe_seed": 0, "hits": hits})
         for name in inputs
     ]
-    frame = pd.concat(parts, ignore_index=True).assign(predicted=1, gold=1)
+    frame = pd.concat(parts, ignore_index=True).assign(predicted=1, gold=1, targets=1)
     return frame.assign(tenney_hits=frame["hits"], tenney_predicted=1, tenney_gold=1)
 
 
@@ -31,6 +31,26 @@ def test_f1_is_compared_per_input_and_the_whole_mix_once():
     assert (found["low"] > 0.15).all() and (found["high"] < 0.45).all() and (found["runs"] == 1).all()
     judged = control_false_discoveries(found.assign(analysis="edge_probe", params="p"), FEW)
     assert set(judged["verdict"]) == {"higher"}
+
+
+def test_sentences_that_lost_targets_are_left_out_and_counted():
+    """A model with less room has five of ten targets, the easy ones: on these alone it would look better."""
+    rows = {"sentence": [f"s{i}" for i in range(40)], "subset": "mix", "probe_seed": 0}
+    base = pd.DataFrame({**rows, "hits": 8, "predicted": 10, "gold": 10, "targets": 10})
+    cut = base.assign(hits=[5] * 20 + [8] * 20, predicted=[5] * 20 + [10] * 20, gold=[5] * 20 + [10] * 20,
+                      targets=[5] * 20 + [10] * 20)  # fmt: skip
+    tables = [t.assign(**{f"tenney_{name}": t[name] for name in ("hits", "predicted", "gold")}) for t in (base, cut)]
+    found = compare_edges(tables[0], tables[1:], FEW)
+    assert (
+        (found["difference"] == 0).all() and (found["sentences"] == 20).all() and (found["dropped_items"] == 200).all()
+    )
+
+
+def test_seeds_of_probes_have_a_spread():
+    one, other = table(np.array([1] * 60 + [0] * 40)), table(np.array([1] * 70 + [0] * 30))
+    both = pd.concat([one, other.assign(probe_seed=1)], ignore_index=True)
+    found = compare_edges(both, [pd.concat([other, other.assign(probe_seed=1)], ignore_index=True)], FEW)
+    np.testing.assert_allclose(found["sd_probe_seed"], np.std([0.1, 0.0], ddof=1))
 
 
 def test_equal_probes_are_unchanged():
