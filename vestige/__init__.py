@@ -22,12 +22,14 @@ _WHERE = {
     "export_activations": "vestige.representations.interchange",
     "rsa": "vestige.measures.rsa",
     "cka": "vestige.measures.cka",
+    "minibatch_cka": "vestige.measures.cka",
     "svcca": "vestige.measures.cca",
     "pwcca": "vestige.measures.cca",
     "procrustes": "vestige.measures.cca",
     "neighbour_overlap": "vestige.measures.neighbours",
     "similarities": "vestige.measures.similarity",
     "LinearProbe": "vestige.solvers.estimator",
+    "erase_and_score": "vestige.analyses.erasure",
     "Recipe": "vestige.finetune.recipe",
     "load_recipe": "vestige.finetune.recipe",
     "Watch": "vestige.study.watch",
@@ -40,12 +42,13 @@ _WHERE = {
 __all__ = [*_WHERE, "__version__"]
 
 if TYPE_CHECKING:
+    from vestige.analyses.erasure import erase_and_score
     from vestige.corpus.load import load_corpus
     from vestige.corpus.types import Corpus, Sentence, Task
     from vestige.errors import VestigeError
     from vestige.finetune.recipe import Recipe, load_recipe
     from vestige.measures.cca import procrustes, pwcca, svcca
-    from vestige.measures.cka import cka
+    from vestige.measures.cka import cka, minibatch_cka
     from vestige.measures.neighbours import neighbour_overlap
     from vestige.measures.rsa import rsa
     from vestige.measures.similarity import similarities

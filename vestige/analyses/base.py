@@ -52,7 +52,13 @@ class Inputs:
                 f"corpus {self.task.corpus.name!r} has no {name!r} split",
                 fix=f"name a file for {name!r}, or cut it from train (dev: 0.1 in a study file)",
             )
-        return self.representations[name]
+        found = self.representations[name]
+        if not len(found.index):
+            raise AnalysisError(
+                f"split {name!r} of corpus {self.task.corpus.name!r} has nothing to read",
+                fix="check the files; words past a model's limit are left out",
+            )
+        return found
 
 
 @dataclass

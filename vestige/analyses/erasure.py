@@ -9,7 +9,7 @@ is not linear). Taking away as many random directions is the control, as in amne
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 import numpy as np
 from torch import Tensor
@@ -217,6 +217,8 @@ def erase_and_score(
     """
     if known.level != "token":
         raise AnalysisError(f"{known.name!r} labels each {known.level}, not each word", fix="erase a token task")
+    if pooling not in get_args(Pooling):
+        raise AnalysisError(f"pooling {pooling!r} of words", fix=f"use {', '.join(get_args(Pooling))}")
     model = tuned if isinstance(tuned, Tunable) else load_tuned(getattr(tuned, "folder", tuned), device)
     encoder = _erasable(model.encoder, model.encoder.name)
     wanted = _layers(layers, encoder)
@@ -225,7 +227,8 @@ def erase_and_score(
     encoded = encoder.encode(sentences)
     index = np.array([(number, word) for number, e in enumerate(encoded) for word in range(e.kept)])
     rows = word_states(encoder, sentences, wanted, pooling, index)
-    classes, labels = np.unique([known.labels("train")[s][w] for s, w in index], return_inverse=True)
+    gold = known.labels("train")
+    classes, labels = np.unique([gold[s][w] for s, w in index], return_inverse=True)
     plain = score(model, task, split)
     outcome = Outcome()
     for layer in wanted:

@@ -17,7 +17,15 @@ from vestige.measures.jackknife import GROUPS, Estimate, deal
 from vestige.measures.moments import Measure, Moments
 from vestige.measures.neighbours import overlap_of_items
 from vestige.measures.rsa import CENTRED_COSINE, COSINE, Correlation, Kernel, rsa_of_pairs
-from vestige.measures.vectors import RESIDENT, Array, Prepare, UndefinedSimilarityError, Vectors, check_items
+from vestige.measures.vectors import (
+    RESIDENT,
+    Array,
+    Prepare,
+    UndefinedSimilarityError,
+    Vectors,
+    check_items,
+    warn_few_items,
+)
 
 BY_MOMENTS: dict[str, Measure] = {
     "rsa": COSINE,
@@ -71,6 +79,8 @@ def similarities(
         raise AnalysisError(f"x has {len(first)} layers, y has {len(second)}", fix="give an array per layer of both")
     for vectors in (*first, *second):
         check_items(first[0], vectors)
+    for name in (name for name in measures if name in BIASED):
+        warn_few_items(max(first, key=_width), max(second, key=_width), name, "use cka")
     if sentences is not None and len(sentences) != len(first[0]):
         raise AnalysisError(
             f"x has {len(first[0])} items, the sentences of {len(sentences)} are given",
@@ -85,6 +95,10 @@ def similarities(
         for name, where, estimate in _grid(first, second, measures, neighbours):
             found[name][where] = estimate
     return {name: dict(sorted(estimates.items())) for name, estimates in found.items()}
+
+
+def _width(vectors: Vectors) -> int:
+    return vectors.width
 
 
 def _corresponding(

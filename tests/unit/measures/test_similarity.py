@@ -158,3 +158,12 @@ def test_memory_does_not_grow_with_the_items(tmp_path, monkeypatch):
     tracemalloc.stop()
     assert most < 8 * x.size
     assert abs(found.value) < 0.01
+
+
+def test_fewer_items_than_units_are_warned_of_for_measures_that_are_biased():
+    x, y = (np.random.default_rng(seed).normal(size=(20, 30)) for seed in (0, 1))
+    with pytest.warns(SimilarityWarning, match="20 items of 30 units"):
+        similarities([x], [y], ["svcca"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        similarities([x], [y], ["rsa", "cka"])
