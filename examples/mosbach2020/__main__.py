@@ -49,9 +49,9 @@ def build(page: Page) -> None:
     page.figure(figures.attention(run), "figure2", "Entropy and movement of the attention of [CLS] by layer")
     page.text(
         "## The language model (Figure 3)",
-        "Perplexity of masked tokens of WikiText-2 (test) with the head that was fitted on the base model; mean and "
-        "standard deviation over runs. Left: during tuning. Right: with the last layers replaced by the base "
-        "model's; the embeddings stay those of the tuned model, so that the last point need not be the base's.",
+        f"Perplexity of masked tokens of WikiText-2 ({_text_read(run)}) with the head that was fitted on the base "
+        "model; mean and standard deviation over runs. Left: during tuning. Right: with the last layers replaced by "
+        "the base model's; the embeddings stay those of the tuned model, so that the last point need not be the base's.",
     )
     page.figure(figures.perplexity(run), "figure3", "Perplexity during tuning, and with layers replaced")
     _perplexities(page, run)
@@ -281,6 +281,13 @@ def _perplexity_claims(run: StudyRun) -> Iterator[Claim]:
         f"Replacing the upper half of the layers undoes {listing(told)} of what replacing all of them undoes (of the "
         "loss in nats).",
     )
+
+
+def _text_read(run: StudyRun) -> str:
+    """How much of the test part."""
+    row = pick(run.results, analysis="perplexity", model="base", metric="block_tokens").iloc[0]
+    size = int(row["value"])
+    return f"the first {int(row['n']) * size:,} tokens of its test part, in blocks of {size} as the head was fitted on"
 
 
 def _perplexities(page: Page, run: StudyRun) -> None:
