@@ -51,7 +51,7 @@ def build(page: Page) -> None:
         "## The language model (Figure 3)",
         f"Perplexity of masked tokens of WikiText-2 ({_text_read(run)}) with the head that was fitted on the base "
         "model; mean and standard deviation over runs. Left: during tuning. Right: with the last layers replaced by "
-        "the base model's; the embeddings stay those of the tuned model, so that the last point need not be the base's.",
+        "the base model's; the embeddings stay those of the tuned model, so the last point need not be the base's.",
     )
     page.figure(figures.perplexity(run), "figure3", "Perplexity during tuning, and with layers replaced")
     _perplexities(page, run)
