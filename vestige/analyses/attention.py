@@ -76,7 +76,8 @@ class Attention(Analysis):
             same_tokens(chosen, encoded, other.encode(chosen), inputs.model, inputs.reference.model)
         kept = self._measure(encoder, other, encoded, inputs.model)
         outcome = self._outcome(kept, chosen)
-        outcome.add("truncated_words", sum(sentence.words - sentence.kept for sentence in encoded), n=len(encoded))
+        lost = sum(sentence.words - sentence.kept for sentence in encoded)
+        outcome.add("truncated_words", lost, n=sum(sentence.words for sentence in encoded))
         return outcome
 
     def _measure(self, encoder: Any, other: Any, encoded: Sequence[Encoded], name: str) -> dict[str, np.ndarray]:

@@ -101,7 +101,8 @@ class Perplexity(Analysis):
         if self.unit == "block":
             outcome.add("block_tokens", len(texts[0].ids), n=len(texts))
         else:
-            outcome.add("truncated_words", sum(text.words - text.kept for text in texts), n=len(texts))
+            lost = sum(text.words - text.kept for text in texts)
+            outcome.add("truncated_words", lost, n=sum(text.words for text in texts))
         if asked is not None:
             outcome.add("masked_tokens", found.tokens.sum(), label=digest(asked), n=sum(len(t.ids) for t in texts))
         return outcome

@@ -15,7 +15,14 @@ def caveats(
     groups: Sequence[Group], results: pd.DataFrame, lock: Mapping[str, Any], runs: Mapping[str, int]
 ) -> list[str]:
     """Limits of this study: `runs` of every tuned model, models, sample, losses of words."""
-    return [*_runs(runs), *_neurons(results), *_sources(lock), *_sample(lock), *_lost_words(groups, results)]
+    return [
+        *_runs(runs),
+        *_neurons(results),
+        *_sources(lock),
+        *_sample(lock),
+        *_lost_words(groups, results),
+        *_few_items(results),
+    ]
 
 
 def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
@@ -92,6 +99,15 @@ def _sample(lock: Mapping[str, Any]) -> list[str]:
     return [f"A limited run: only the first {count(limit)} sentences of every split were used."] if limit else []
 
 
+def _few_items(results: pd.DataFrame) -> list[str]:
+    rows = results[(results["metric"] == "items_per_unit") & (results["value"] < 1)]
+    return [
+        f"{corpus}: with fewer words than units ({count(of_corpus['n'].iloc[0])} words), svcca, pwcca, procrustes and "
+        "cka_biased are high even between unrelated vectors; rsa and cka are not."
+        for corpus, of_corpus in rows.groupby("corpus", sort=False)
+    ]
+
+
 def _lost_words(groups: Sequence[Group], results: pd.DataFrame) -> list[str]:
     lines = []
     said = {
@@ -106,6 +122,12 @@ def _lost_words(groups: Sequence[Group], results: pd.DataFrame) -> list[str]:
         lines += [
             f"{r.corpus}/{r.task}: {count(r.value)} of {count(r.n)} words {what}." for r in rows.itertuples(index=False)
         ]
+    rows = results[(results["metric"] == "left_out_pairs") & (results["value"] > 0)]
+    lines += [
+        f"{corpus}: {count(of_corpus['value'].max())} of {count(of_corpus['n'].max())} minimal pairs do not fit the "
+        "model's limit and are left out."
+        for corpus, of_corpus in rows.groupby("corpus", sort=False)
+    ]
     dropped = max((int(group.rows["dropped_items"].max()) for group in groups), default=0)
     if dropped:
         lines.append(f"Up to {count(dropped)} scored items had no partner in the other model and are left out.")

@@ -156,6 +156,14 @@ def test_one_run_is_about_one_checkpoint() -> None:
     assert "a and b: 3 fine-tuning runs each, averaged" in said and "c: 2 fine-tuning runs, averaged" in said
 
 
+def test_few_items_and_pairs_left_out_are_told() -> None:
+    frames = small_frames()
+    more = frames.results.iloc[:2].assign(metric=["items_per_unit", "left_out_pairs"], value=[0.5, 3.0], n=[100, 40])
+    said = " ".join(caveats([], pd.concat([frames.results, more]), frames.lock, {"tuned": 1}))
+    assert "fewer words than units (100 words)" in said
+    assert "3 of 40 minimal pairs" in said
+
+
 def test_every_term_is_explained_with_the_settings_of_the_study() -> None:
     terms = dict(glossary(Settings(margin=0.01, confidence=0.9), 1))
     assert {"p", "q", "unchanged", "undecided", "90 % interval"} <= set(terms)
