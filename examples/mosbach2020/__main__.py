@@ -287,7 +287,8 @@ def _text_read(run: StudyRun) -> str:
     """How much of the test part."""
     row = pick(run.results, analysis="perplexity", model="base", metric="block_tokens").iloc[0]
     size = int(row["value"])
-    return f"the first {int(row['n']) * size:,} tokens of its test part, in blocks of {size} like those the head was fitted on"
+    read = f"the first {int(row['n']) * size:,} tokens of its test part"
+    return f"{read}, in blocks of {size} like those the head was fitted on"
 
 
 def _perplexities(page: Page, run: StudyRun) -> None:

@@ -86,6 +86,7 @@ def counts(rng, share):
         "subset": np.full(160, "mix"),
         "probe_seed": np.zeros(160, dtype=int),
         "hits": hits,
+        "targets": gold,
         "predicted": hits + rng.binomial(3, 0.2, size=160),
         "gold": gold,
     }

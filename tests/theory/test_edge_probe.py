@@ -175,6 +175,7 @@ def table(rng, hits=0.8, sentences=150, seeds=2, inputs=("mix", "top")):
         "probe_seed": np.tile(np.repeat(np.arange(seeds), sentences), len(inputs)),
         "gold": gold,
         "hits": rng.binomial(gold, hits),
+        "targets": gold,
     }
     columns["predicted"] = columns["hits"] + rng.binomial(2, 0.3, size=count)
     return columns

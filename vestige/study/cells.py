@@ -161,7 +161,7 @@ def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) ->
     source = cell.side.source or {}
     made: dict[str, Any] = {"cache": Path(cell.cache), "device": source.get("device", "cpu")}
     if "trainable_model" in analysis.needs and "source" in source:
-        made["trainable"] = str(tunable(source, cell.model))
+        made["trainable"] = str(tunable(source, f"model {cell.model!r} is to be tuned, but"))
     return of(cell.side, baseline=cell.baseline, unfinished=cell.unfinished, reference=reference, **made)
 
 

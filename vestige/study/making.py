@@ -154,7 +154,10 @@ def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], 
     assert wanted is not None
     if spec.models[wanted.of].load is None:
         raise SpecError(f"model {name!r} is tuned from {wanted.of!r}, which is not loaded", fix="tune a loaded model")
-    base = tunable({"source": spec.models[wanted.of].load, **_options(spec, wanted.of)}, wanted.of)
+    base = tunable(
+        {"source": spec.models[wanted.of].load, **_options(spec, wanted.of)},
+        f"model {name!r} is tuned from {wanted.of!r}, which",
+    )
     corpus, _, label = wanted.task.partition("/")
     tuned = finetune(
         base,
@@ -185,13 +188,13 @@ def _checkpoint(name: str, tuned: Tuned, step: int | None) -> Path:
     )
 
 
-def tunable(source: Mapping[str, Any], name: str) -> str | Path:
-    """What `finetune` takes of the model that `load_source` makes of this."""
+def tunable(source: Mapping[str, Any], which: str) -> str | Path:
+    """What `finetune` takes of the model that `load_source` makes of this; `which` begins a complaint about it."""
     folder = model_folder(source["source"], source.get("revision"))
     if source.get("tokenizer") is not None or (folder / "adapter_config.json").exists():
         what = "an adapter" if source.get("tokenizer") is None else "a tokenizer from elsewhere"
         raise SpecError(
-            f"{name!r} is to be tuned, but has {what}",
+            f"{which} has {what}",
             fix="save it as one folder with its tokenizer (an adapter: merge_and_unload) and load that",
         )
     return source["source"] if source.get("revision") is None else folder

@@ -189,7 +189,9 @@ def test_a_dev_of_few_sentences_is_refused_where_it_decides(made, tmp_path):
 
 
 def test_an_empty_split_is_refused(made, tmp_path):
-    assert "no sentences in 'test'" in refusal(replace(made, splits={**made.splits, "test": ()}), tmp_path)
+    assert "split 'test' of corpus 'made-up' has nothing to read" in refusal(
+        replace(made, splits={**made.splits, "test": ()}), tmp_path
+    )
 
 
 def test_a_sentence_of_which_nothing_is_left_is_named(made, tmp_path):
