@@ -57,8 +57,7 @@ class MinimalPairs(Analysis):
         models, other = [encoder], None
         if inputs.reference is not None:
             other = language_model(inputs.reference.encoder, inputs.reference.model)
-            theirs = [_begun(other, sentence) for sentence in other.encode(sentences)]
-            same_tokens(sentences, encoded, theirs, inputs.model, inputs.reference.model)
+            same_tokens(sentences, encoded, _encode(other, sentences), inputs.model, inputs.reference.model)
             models.append(other)
         heads = [choose_head(self.head, self.head_file, encoder, other)]
         if other is not None:
@@ -128,19 +127,21 @@ class MinimalPairs(Analysis):
         return outcome
 
 
-def _begun(encoder: HuggingFaceEncoder, encoded: Encoded) -> Encoded:
-    """The sentence as it is asked for: causal models need a token before its first."""
+def _encode(encoder: HuggingFaceEncoder, sentences: Sequence[Sentence]) -> list[Encoded]:
+    """Sentences as they are asked for: causal models need a token before the first."""
+    encoded = encoder.encode(sentences)
     if kind_of(encoder) != "causal":
         return encoded
     first = encoder.tokenizer.bos_token_id
-    return with_sink(encoder.tokenizer.eos_token_id if first is None else first, encoded)
+    first = encoder.tokenizer.eos_token_id if first is None else first
+    return [with_sink(first, sentence) for sentence in encoded]
 
 
 def _fitting(
     encoder: HuggingFaceEncoder, pairs: Sequence[tuple[Sentence, Sentence]]
 ) -> tuple[list[tuple[Sentence, Sentence]], list[Encoded]]:
     """The pairs of which the model can be shown all of both sentences, and these sentences as tokens."""
-    sides = [_begun(encoder, side) for side in encoder.encode([sentence for pair in pairs for sentence in pair])]
+    sides = _encode(encoder, [sentence for pair in pairs for sentence in pair])
     limit = encoder.limit or max(len(side.ids) for side in sides)
     whole = [side.kept == side.words and len(side.ids) <= limit for side in sides]
     fits = [number for number in range(len(pairs)) if whole[2 * number] and whole[2 * number + 1]]
