@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from math import log
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from vestige.solvers.description import online_code, uniform_code, uniform_multi
 from vestige.solvers.edge_coder import RECIPE, EdgeCoder, Labels
 from vestige.solvers.edge_model import Edges, Source
 from vestige.solvers.problem import Features
+from vestige.solvers.variational import VariationalRecipe
+from vestige.solvers.variational_edges import train_variational_edges
 
 FRACTIONS = (0.05, 0.2, 1.0)
 BOTH = (Source((0,)), Source((1,)))
@@ -105,3 +108,31 @@ def test_a_layer_costs_the_same_whatever_is_read_beside_it():
     data = made(sign)
     together, alone = (code(data, sources, fractions=(0.1, 1.0)).bits() for sources in (BOTH, BOTH[1:]))
     np.testing.assert_allclose(alone, together[1:], rtol=1e-6)
+
+
+VARIATIONAL = VariationalRecipe(hidden=(8,), rate=0.03, epochs=60)
+
+
+def variational(data, sources=BOTH):
+    """Bits of the probe and of the labels, by source."""
+    found = train_variational_edges(data, sources, Labels.of(data), VARIATIONAL)
+    return np.array([[code.kl, code.data] for code in found]) / log(2)
+
+
+def test_a_variational_code_of_random_labels_is_the_uniform_code_and_its_probe_is_given_up():
+    found = variational(made(classes(4)))
+    assert (found[:, 0] > 0).all() and (found[:, 0] < 40).all()
+    assert (found.sum(1) > 0.98 * 1600).all() and (found.sum(1) < 1.03 * 1600).all()
+
+
+@pytest.mark.parametrize("roles", [1, 2])
+def test_a_variational_code_pays_for_the_probe_of_a_planted_property(roles):
+    noise, layer, mix = variational(made(sign, roles), (*BOTH, Source((0, 1), mixed=True)))
+    assert noise.sum() > 0.98 * 800
+    for found in (layer, mix):
+        assert found.sum() < 0.4 * 800 and found[1] < 0.05 * 800 < found[0], "labels are free once the probe is paid"
+
+
+def test_a_variational_code_is_the_same_whatever_is_read_beside_it():
+    data = made(sign)
+    np.testing.assert_allclose(variational(data, BOTH[1:]), variational(data)[1:], rtol=1e-5)

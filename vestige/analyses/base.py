@@ -19,7 +19,16 @@ from vestige.errors import AnalysisError
 from vestige.models.encoder import Encoder
 from vestige.representations.store import Representations
 
-Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model"]
+Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model", "task_head"]
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a model that the study tuned was tuned for."""
+
+    task: Task
+    folder: Path
+    """Of `finetune`: the model with its head."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,8 @@ class Inputs:
     """The model itself, where the analysis needs more than hidden states."""
     trainable: str | None = None
     """What `finetune` takes as its base, where the analysis trains the model itself."""
+    own: Own | None = None
+    """The model's own task, where the analysis asks for its head and the study tuned it."""
     device: str = "cpu"
     """Where it is trained."""
     cache: Path | None = None

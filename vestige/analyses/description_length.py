@@ -29,6 +29,7 @@ from vestige.solvers.mlp import MlpRecipe
 from vestige.solvers.problem import RESIDENT_BYTES, log_probabilities
 from vestige.solvers.sending import LabelledRows, Sent
 from vestige.solvers.variational import VariationalRecipe, train_variational
+from vestige.solvers.variational_edges import train_variational_edges
 
 SPANS = ("span", "span_pair")
 
@@ -46,7 +47,7 @@ class DescriptionLength(Analysis):
 
     code: Literal["online", "variational"] = "online"
     probe: Literal["linear", "mlp"] = "linear"
-    """Of the online code; the variational one has a hidden layer. Spans are always read by edge probes."""
+    """Of the online code; the variational one has a hidden layer. Spans are read by edge probes under both."""
     inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
     """What edge probes read, in the words of `edge_probe`; else every layer is read by itself."""
     pooling: AnyPooling = "last"
@@ -62,7 +63,7 @@ class DescriptionLength(Analysis):
     compat: Compat = "none"
     """`voita2020`: lengths as published, nats added to bits; predictions are not mixed with a uniform guess."""
     hidden: Count = 64
-    """Hidden units of the mlp and of the variational code."""
+    """Hidden units of the mlp and of the variational code, whose edge probes also project to so many."""
     epochs: Count = 200
     """Epochs of the variational code."""
     split: str = "test"
@@ -84,11 +85,6 @@ class DescriptionLength(Analysis):
             raise AnalysisError(
                 f"inputs {', '.join(self.inputs)} are for tasks of spans; {task.name!r} is at level {task.level}",
                 fix="leave inputs out: words and sentences are sent from every layer",
-            )
-        if task.level in SPANS and self.code == "variational":
-            raise AnalysisError(
-                f"task {task.name!r} at level {task.level} has no variational code",
-                fix="send labels of spans by code: online",
             )
 
     def _of_rows(self, inputs: Inputs) -> Outcome:
@@ -141,20 +137,33 @@ class DescriptionLength(Analysis):
         blocks = labels.blocks(sent, self.fractions)
         report = _Report(outcome, self.compat, seed, ids[order], np.diff(sent.firsts), labels.of_target)
         report.uniform(blocks, labels.uniform)
-        report.dropped(blocks, self.fractions)
+        places = {
+            name: {"layer": source.layers[0]} if name.startswith("layer ") else {"subset": name}
+            for name, source in sources.items()
+        }
         different = list(dict.fromkeys(sources.values()))
+        if self.code == "variational":
+            recipe = VariationalRecipe(hidden=(self.hidden,), epochs=self.epochs)
+            codes = train_variational_edges(sent, different, labels, recipe, seed, shown.advance)
+            right = labels.right(edges[self.split], [code.probe for code in codes])
+            for name, source in sources.items():
+                found, count = codes[at := different.index(source)], len(sent.labels) * labels.of_target
+                bits = labels.uniform / labels.of_target
+                report.variational("", places[name], found.kl, found.data, count, bits)
+                report.accuracy("", places[name], right[at])
+            return
+        report.dropped(blocks, self.fractions)
         for group in (different[at : at + TOGETHER] for at in range(0, len(different), TOGETHER)):
             mix = self.compat == "none"
             coder = EdgeCoder(sent, edges["dev"], labels, group, seed, self.inner_holdout, mix, tick=shown.advance)
             code = online_code(coder, blocks, labels.uniform, probes=len(group))
             coder.train_on(blocks.ends[-1])
-            right = coder.right(edges[self.split])
+            right = labels.right(edges[self.split], coder.probes)
             for name, source in sources.items():
                 if source in group:
                     at = group.index(source)
-                    place = {"layer": source.layers[0]} if name.startswith("layer ") else {"subset": name}
-                    report.online("", place, code, at)
-                    report.accuracy("", place, right[at])
+                    report.online("", places[name], code, at)
+                    report.accuracy("", places[name], right[at])
 
     def _seed(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, shown: Bar) -> None:
         for group in data.train.width_groups:

@@ -95,7 +95,7 @@ class EdgeProbe(Analysis):
                 group = different[start : start + size]
                 fits = train_edges(edges["train"], edges["dev"], group, recipe, range(self.seeds), shown.advance)
                 scores.take(edges[self.split], fits)
-        scores.finish(sources)
+        scores.finish(sources, len(data.widths))
         return outcome
 
 
@@ -127,13 +127,13 @@ class _Scores:
         for fit, mine in zip(fits, counts, strict=True):
             self.found.setdefault(fit.probe.source, []).append((fit, mine))
 
-    def finish(self, sources: Mapping[str, Source]) -> None:
-        """Put everything into the outcome, under the names of the sources."""
+    def finish(self, sources: Mapping[str, Source], layers: int) -> None:
+        """Put everything into the outcome, under the names of the sources; the model has so many layers."""
         for name, source in sources.items():
             for fit, counts in self.found[source]:
                 self._probe_rows(name, fit, counts)
-        mixes = [source for name, source in sources.items() if name.startswith("mix 0-")]
-        if len(mixes) > 1:
+        mixes = sorted(source for name, source in sources.items() if name.startswith("mix 0-"))
+        if len(mixes) == layers > 1:
             self._expected_layers(mixes)
         self.outcome.items = self._items(sources)
         self.outcome.tables["sentences"] = self._sentences(sources)

@@ -2,9 +2,10 @@
 
 A probe says that a property can be read from a layer, not that the layers above it do so. Here the
 property is erased from the layer's states in the forward pass (LEACE), and what is lost is measured:
-the perplexity of the language-model head, and what a linear probe still reads at the layer (nothing,
-if erasing worked) and at the last one (what the layers above make anew of the context, or out of what
-is not linear). Taking away as many random directions is the control, as in amnesic probing.
+the score of the task that the model was tuned on, the perplexity of the language-model head, and what
+a linear probe still reads at the layer (nothing, if erasing worked) and at the last one (what the
+layers above make anew of the context, or out of what is not linear). Taking away as many random
+directions is the control, as in amnesic probing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from vestige.measures.resampling import bootstrap_interval
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm import Head, kind_of, last_state, resolve_method
 from vestige.models.lm_head import HeadChoice, choose_head, head_path
+from vestige.models.reading import AS_IS
 from vestige.progress import bar
 from vestige.solvers.problem import log_probabilities, standard
 from vestige.solvers.quasi_newton import principal_axes, solve
@@ -41,15 +43,17 @@ class Erasure(Analysis):
 
     `accuracy` is that of a probe at the erased layer, `last_accuracy` that of one at the last layer;
     `change` is the share of the layer's variance by which its states were moved, `rank` the number of
-    directions that were taken away. Perplexity is that of sentences, where there is a head.
+    directions that were taken away. Perplexity is that of sentences, where there is a head. A model
+    that the study tuned also has `task_score`, by the measure of its own task, and `task_...` for every
+    measure by its name.
     """
 
     name: ClassVar[str] = "erasure"
     title: ClassVar[str] = "Erasure of a property, and what it costs"
     source: ClassVar[str] = "LEACE, Belrose et al. 2023; random directions after amnesic probing, Elazar et al. 2021"
-    needs = frozenset({"hidden_states", "logits"})
+    needs = frozenset({"hidden_states", "logits", "task_head"})
     levels = ("token",)
-    version = 2
+    version = 3
     models = 2
     alone = True
 
@@ -72,6 +76,8 @@ class Erasure(Analysis):
     resamples: Count = 1000
     seed: Whole = 0
     split: str = "test"
+    own_split: str | None = "dev"
+    """Of the task that the study tuned the model on, to score it while it is erased; None: not at all."""
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = _erasable(inputs.encoder, inputs.model)
@@ -92,6 +98,14 @@ class Erasure(Analysis):
                 outcome.add("change", one.change(train.layer(layer)), layer=layer, **one.where)
         self._probe(inputs, encoder, data, erasers, outcome)
         self._ask(inputs, encoder, erasers, outcome)
+        if inputs.own is not None and self.own_split is not None:
+            if encoder.reading != AS_IS:
+                changed = ", ".join(encoder.reading.changes())
+                raise AnalysisError(
+                    f"{inputs.model} is not read as it was tuned ({changed}): its own task cannot be scored",
+                    fix="set own_split: null, or read it as it is",
+                )
+            _score(load_tuned(inputs.own.folder, inputs.device), inputs.own.task, self.own_split, erasers, outcome)
         return outcome
 
     def _probe(
@@ -212,8 +226,8 @@ def erase_and_score(
     """What a tuned model loses of its own `task` when the property `known` is erased from one of its layers.
 
     `tuned` is a folder that `finetune` made, a `Tuned`, or what `load_tuned` gave; `known` is a token
-    task, on whose train words the erasers are fitted. Rows have the names of the task's measures, the
-    layer, and the subset `none`, `erased` or `random`; `rank` and `change` are those of the analysis.
+    task, on whose train words the erasers are fitted. Rows are those of `Erasure`: `task_score`, the
+    task's measures as `task_...`, `rank` and `change`, by layer and by subset.
     """
     if known.level != "token":
         raise AnalysisError(f"{known.name!r} labels each {known.level}, not each word", fix="erase a token task")
@@ -229,19 +243,32 @@ def erase_and_score(
     rows = word_states(encoder, sentences, wanted, pooling, index)
     gold = known.labels("train")
     classes, labels = np.unique([gold[s][w] for s, w in index], return_inverse=True)
-    plain = score(model, task, split)
     outcome = Outcome()
+    erasers: dict[int, list[Variant]] = {}
     for layer in wanted:
         found = leace(rows[layer], labels, len(classes))
         check_erasing(encoder, layer, encoded[0])
+        erasers[layer] = list(variants(found, draws, seed))
         outcome.add("rank", found.rank, layer=layer)
-        for one in variants(found, draws, seed):
-            with one.applied(encoder, layer):
-                scores = plain if one.eraser is None else score(model, task, split)
-            for name, measure in scores.metrics.items():
-                outcome.add(name, measure.value, layer=layer, n=len(scores.ids), **one.where)
+        for one in erasers[layer]:
             outcome.add("change", one.change(rows[layer]), layer=layer, **one.where)
+    _score(model, task, split, erasers, outcome)
     return outcome
+
+
+def _score(model: Tunable, task: Task, split: str, erasers: Mapping[int, Sequence[Variant]], outcome: Outcome) -> None:
+    """The measures of a tuned model's task with every eraser in it."""
+    plain = score(model, task, split)
+    with bar(f"{task.name} of {model.encoder.name}, erased", sum(len(each) for each in erasers.values())) as shown:
+        for layer, one in ((layer, one) for layer, each in erasers.items() for one in each):
+            with one.applied(model.encoder, layer):
+                found = plain if one.eraser is None else score(model, task, split)
+            where = {"layer": layer, "n": len(found.ids), **one.where}
+            for name in ("score", *found.metrics):
+                measure = found.metrics[model.problem.primary if name == "score" else name]
+                for side in ("", "_low", "_high"):
+                    outcome.add(f"task_{name}{side}", getattr(measure, side.strip("_") or "value"), **where)
+            shown.advance()
 
 
 def _erasable(encoder: object, name: str) -> HuggingFaceEncoder:

@@ -15,6 +15,8 @@ _HELD = Curve(SCORE, "score", "frozen blocks", unit="percent", decimals=1)
 _KEPT = Curve(SCORE, "score", "kept blocks", unit="percent", decimals=1)
 _DROPPED = Curve(SCORE, "score", "dropped blocks", unit="percent", decimals=1)
 _LAST = Curve("perplexity", "perplexity", "last_replaced", decimals=1)
+_OWN = Curve("task_score", "score of its own task", unit="percent", decimals=1)
+_ASKED = Curve("perplexity", "perplexity", decimals=1)
 
 
 Rule = Callable[[pd.DataFrame, str], list[str]]
@@ -113,6 +115,20 @@ def _moved_attention(rows: pd.DataFrame, model: str) -> list[str]:
     ]
 
 
+def _erased(rows: pd.DataFrame, model: str) -> list[str]:
+    """The layer at which erasing does the most, beside what random directions do there."""
+    said = []
+    for curve, what in ((_OWN, f"the score of {model} on its own task"), (_ASKED, f"the perplexity of {model}")):
+        none, erased, random = (_points(rows, curve, model, subset) for subset in ("none", "erased", "random"))
+        if erased.empty:
+            continue
+        most = (erased["value"] - none["value"]).abs().idxmax()
+        text = f"{capital(what)} is {_told(none.loc[most], curve)}; with the property erased from {layer(most)}, where "
+        text += f"that does the most, {_told(erased.loc[most], curve)}, with random directions instead"
+        said.append(f"{text} {_told(random.loc[most], curve)}.")
+    return said
+
+
 def _best(curve: Curve, lowest: bool = False) -> Rule:
     """The layer at which a measure is best."""
 
@@ -134,6 +150,7 @@ _RULES: dict[str, Rule] = {
     "perplexity": _restored,
     "similarity": _least_alike,
     "attention": _moved_attention,
+    "erasure": _erased,
     "structural_probe": _best(Curve("uuas", "the share of edges recovered", unit="percent", decimals=1)),
     "description_length": _best(Curve("bits_per_label", "the code of a label, in bits,", decimals=3), lowest=True),
     "edge_probe": _best(Curve("f1_micro", "F1", unit="percent", decimals=1)),

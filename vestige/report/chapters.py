@@ -111,9 +111,11 @@ CHAPTERS = (
     Chapter(
         "erasure",
         "Is it still used?",
-        "The property is erased from one layer (LEACE), and what follows is measured: a probe at that layer, one at "
-        "the last layer, and the language model. Beside it, as many random directions erased.",
+        "The property is erased from one layer (LEACE), and what follows is measured: the task that the model was "
+        "tuned on, the language model, a probe at that layer and one at the last layer. Beside it, as many random "
+        "directions erased.",
         (
+            Curve("task_score", "score of its own task (%)", unit="percent", decimals=1),
             Curve("accuracy", "probe at the layer (%)", unit="percent", decimals=1),
             Curve("last_accuracy", "probe at the last layer (%)", unit="percent", decimals=1),
             Curve("perplexity", "perplexity", decimals=1),

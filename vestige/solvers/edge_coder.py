@@ -18,7 +18,7 @@ from torch.nn import functional
 from vestige.solvers.coders import INNER
 from vestige.solvers.description import Blocks, bernoulli_nats, class_nats, cut_blocks
 from vestige.solvers.edge_model import EdgeProbe, EdgeRecipe, Edges, Source
-from vestige.solvers.edges import predictions, train_edges
+from vestige.solvers.edges import Reader, predictions, train_edges
 
 RECIPE = EdgeRecipe(
     rate=1e-3, mix_rate=1e-2, max_validations=40, decay_after=1, patience=4, gain=1e-3, dev_sentences=500, best="loss"
@@ -55,6 +55,25 @@ class Labels:
     def blocks(self, sent: Edges, fractions: Sequence[float]) -> Blocks:
         """Blocks of sentences, counted in targets."""
         return cut_blocks(np.diff(sent.firsts), 2 if self.sets else self.classes, fractions)
+
+    def nats(self, logits: Tensor, gold: Tensor, known: int | None = None) -> Tensor:
+        """(..., targets): price of every target; logits (..., targets, classes), gold (targets, classes) of 0 and 1.
+
+        `known` as for `class_nats`.
+        """
+        gold = gold.expand(logits.shape)
+        if self.sets:
+            return bernoulli_nats(logits, gold, known)
+        return class_nats(logits.double().log_softmax(-1), gold.argmax(-1), known)
+
+    def right(self, edges: Edges, probes: Sequence[Reader]) -> Tensor:
+        """(probes, targets): whether a target is given exactly its labels; those that train lacks are missed."""
+        found = []
+        for targets, logits in predictions(edges, probes):
+            given = logits > 0 if self.sets else functional.one_hot(logits.argmax(-1), self.classes)
+            gold = torch.from_numpy(edges.labels[targets])
+            found.append((given == gold[:, : self.classes]).all(-1) & ~gold[:, self.classes :].any(-1))
+        return torch.cat(found, dim=1)
 
 
 @dataclass
@@ -102,22 +121,8 @@ class EdgeCoder:
         found = []
         for targets, logits in predictions(edges, self.probes):
             sharp = logits * self.sharpness.view(-1, 1, 1)
-            gold = torch.from_numpy(edges.labels[targets].astype(np.int64)).expand(len(sharp), -1, -1)
-            if self.labels.sets:
-                prices = bernoulli_nats(sharp, gold, known)
-            else:
-                prices = class_nats(sharp.double().log_softmax(-1), gold.argmax(-1), known)
-            found.append(prices.numpy())
+            found.append(self.labels.nats(sharp, torch.from_numpy(edges.labels[targets]), known).numpy())
         return np.concatenate(found, axis=1)
-
-    def right(self, edges: Edges) -> Tensor:
-        """(sources, targets): whether a target is given exactly its labels; those that train lacks are missed."""
-        found, classes = [], self.labels.classes
-        for targets, logits in predictions(edges, self.probes):
-            given = logits > 0 if self.labels.sets else functional.one_hot(logits.argmax(-1), classes)
-            gold = torch.from_numpy(edges.labels[targets])
-            found.append((given == gold[:, :classes]).all(-1) & ~gold[:, classes:].any(-1))
-        return torch.cat(found, dim=1)
 
 
 def best_sharpness(held: Edges, probes: Sequence[EdgeProbe]) -> Tensor:

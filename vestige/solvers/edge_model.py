@@ -9,7 +9,7 @@ Only words inside spans are read. Spans are not padded: their words stand one af
 added up by segment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -73,6 +73,19 @@ class Source(NamedTuple):
     layers: tuple[int, ...]
     mixed: bool = False
 
+    def width(self, widths: Sequence[int]) -> int:
+        """Units that a probe reads of every word; widths are those of all layers."""
+        return widths[self.layers[0]] if self.mixed else sum(widths[layer] for layer in self.layers)
+
+    def read(self, rows: Mapping[int, Tensor], weights: Tensor | None, normed: bool = False) -> Tensor:
+        """(words, width): what a probe reads of the layers; `weights` are those of a mix."""
+        layers = [rows[layer] for layer in self.layers]
+        if not self.mixed:
+            return layers[0] if len(layers) == 1 else torch.cat(layers, dim=1)
+        if normed:
+            layers = [functional.layer_norm(layer, layer.shape[1:]) for layer in layers]
+        return torch.einsum("l,lnw->nw", weights, torch.stack(layers))
+
 
 def named_sources(inputs: Sequence[str], widths: Sequence[int]) -> dict[str, Source]:
     """By the name that rows give it, what a probe reads."""
@@ -85,12 +98,13 @@ def named_sources(inputs: Sequence[str], widths: Sequence[int]) -> dict[str, Sou
         "mix": {"mix": Source(tuple(range(top + 1)), mixed=True)},
         "mixes": {f"mix 0-{last}": Source(tuple(range(last + 1)), mixed=True) for last in range(top + 1)},
     }
-    known |= {name: {name: source} for name, source in known["layers"].items()}
+    known |= {name: {name: source} for kind in ("layers", "mixes") for name, source in known[kind].items()}
     unknown = next((name for name in inputs if name not in known), None)
     if unknown is not None or not inputs:
         raise AnalysisError(
             f"an edge probe cannot read {unknown!r}" if unknown else "an edge probe is given nothing to read",
-            fix=f"inputs are layers, top, lexical, cat, mix, mixes, or one of layer 0 to layer {top}",
+            fix=f"inputs are layers, top, lexical, cat, mix, mixes, or one of layer 0 to layer {top} and mix 0-0 to "
+            f"mix 0-{top}",
         )
     found = {name: source for asked in inputs for name, source in known[asked].items()}
     if len(set(widths)) > 1 and (mixed := next((name for name, source in found.items() if source.mixed), None)):
@@ -189,7 +203,7 @@ class EdgeProbe(nn.Module):
         super().__init__()
         self.source, self.seed, self.classes, self.normed = source, seed, classes, recipe.normed_mix
         self.softmax = recipe.softmax
-        width = widths[source.layers[0]] if source.mixed else sum(widths[layer] for layer in source.layers)
+        width = source.width(widths)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.project = nn.ModuleList(nn.Linear(width, recipe.projected) for _ in range(roles))
@@ -212,12 +226,8 @@ class EdgeProbe(nn.Module):
 
     def vectors(self, rows: dict[int, Tensor]) -> Tensor:
         """(words, width): what the probe reads of the layers."""
-        layers = [rows[layer] for layer in self.source.layers]
-        if not self.source.mixed:
-            return layers[0] if len(layers) == 1 else torch.cat(layers, dim=1)
-        if self.normed:
-            layers = [functional.layer_norm(layer, layer.shape[1:]) for layer in layers]
-        return self.gamma * torch.einsum("l,lnw->nw", self.mix_weights(), torch.stack(layers))
+        found = self.source.read(rows, self.mix_weights() if self.source.mixed else None, self.normed)
+        return self.gamma * found if self.source.mixed else found
 
     def forward(self, batch: Batch, kept: Tensor | None = None) -> Tensor:
         """(targets, classes): a logit per label; `kept` (targets, hidden) multiplies the hidden units (dropout)."""

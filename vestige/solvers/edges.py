@@ -7,7 +7,7 @@ layers, or a model and its tuned kin, differ in nothing but their vectors.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,15 @@ TOGETHER = 32
 """Probes that are best trained in one pass: more would want more memory and be no faster."""
 EVALUATED_TARGETS = 2048
 """Targets that are read at once where no gradient is wanted."""
+
+
+class Reader(Protocol):
+    """What gives logits (targets, classes) to the spans of a batch, of whatever layers it reads."""
+
+    @property
+    def source(self) -> Source: ...
+
+    def __call__(self, batch: Batch, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -51,8 +60,8 @@ def train_edges(
     every, most = recipe.looks(train.sentences)
     dev = dev.start(recipe.dev_sentences)
     active = learners
-    for step, targets in enumerate(_batches(train, recipe.batch, seeds[0]), start=1):
-        batch = read_batch(train, targets, _layers_of(learner.probe for learner in active))
+    for step, targets in enumerate(sentence_batches(train, recipe.batch, seeds[0]), start=1):
+        batch = read_batch(train, targets, layers_of(learner.probe for learner in active))
         kept = {seed: _kept(len(targets), recipe, generator) for seed, generator in dropping.items()}
         for learner in active:
             learner.step(batch, kept[learner.probe.seed])
@@ -66,7 +75,7 @@ def train_edges(
     return [learner.finish() for learner in learners]
 
 
-def _batches(edges: Edges, sentences: int, seed: int) -> Iterator[np.ndarray]:
+def sentence_batches(edges: Edges, sentences: int, seed: int) -> Iterator[np.ndarray]:
     """Targets of so many sentences at a time, epoch after epoch, without end."""
     order = np.random.default_rng([seed, edges.sentences])
     while True:
@@ -76,7 +85,8 @@ def _batches(edges: Edges, sentences: int, seed: int) -> Iterator[np.ndarray]:
             yield np.concatenate([np.arange(edges.firsts[s], edges.firsts[s + 1]) for s in mine])
 
 
-def _layers_of(probes: Iterable[EdgeProbe]) -> list[int]:
+def layers_of(probes: Iterable[Reader]) -> list[int]:
+    """Layers that some probe reads."""
     return sorted({layer for probe in probes for layer in probe.source.layers})
 
 
@@ -164,12 +174,12 @@ def dev_scores(edges: Edges, probes: Sequence[EdgeProbe]) -> list[DevScore]:
 
 
 @torch.inference_mode()
-def predictions(edges: Edges, probes: Sequence[EdgeProbe]) -> Iterator[tuple[slice, Tensor]]:
+def predictions(edges: Edges, probes: Sequence[Reader]) -> Iterator[tuple[slice, Tensor]]:
     """Targets and the probes' logits (probes, targets, classes) of them, some at a time, in order.
 
     A probe gives a label where its logit is above 0.
     """
-    layers = _layers_of(probes)
+    layers = layers_of(probes)
     for start in range(0, len(edges.labels), EVALUATED_TARGETS):
         span = slice(start, min(start + EVALUATED_TARGETS, len(edges.labels)))
         batch = read_batch(edges, np.arange(span.start, span.stop), layers)

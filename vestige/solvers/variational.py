@@ -46,7 +46,7 @@ def kl_scale(log_alpha: Tensor) -> Tensor:
     return K1 - K1 * torch.sigmoid(K2 + K3 * log_alpha) + 0.5 * torch.nn.functional.softplus(-log_alpha)
 
 
-class _Linear:
+class BayesianLinear:
     """One layer of the probes on L layers of a model, all at once."""
 
     def __init__(self, layers: int, inputs: int, outputs: int, generator: torch.Generator) -> None:
@@ -93,7 +93,7 @@ class VariationalFit:
     """(layers,): nats for the weights."""
     data: np.ndarray
     """(layers,): nats for the labels, given the weights' posterior means."""
-    network: Sequence[_Linear]
+    network: Sequence[BayesianLinear]
 
     def log_probabilities(self, layers: Sequence[Features]) -> Tensor:
         """(layers, rows, classes)."""
@@ -113,7 +113,7 @@ def train_variational(
     """Train probes on all layers for a fixed number of epochs; labels (rows,)."""
     generator = torch.Generator().manual_seed(seed)
     sizes = [layers[0].width, *recipe.hidden, classes]
-    network = [_Linear(len(layers), a, b, generator) for a, b in pairwise(sizes)]
+    network = [BayesianLinear(len(layers), a, b, generator) for a, b in pairwise(sizes)]
     adam = torch.optim.Adam([p for part in network for p in part.parameters()], lr=recipe.rate)
     rows = len(labels)
     order = np.random.default_rng([seed, rows])
@@ -135,7 +135,7 @@ def train_variational(
         return VariationalFit(_kl(network).double().numpy(), data.numpy(), network)
 
 
-def _forward(network: Sequence[_Linear], rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def _forward(network: Sequence[BayesianLinear], rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Logits (layers, rows, classes), drawn, or without a generator at the posterior means."""
     for depth, part in enumerate(network):
         rows = rows.relu() if depth else rows
@@ -143,7 +143,7 @@ def _forward(network: Sequence[_Linear], rows: Tensor, generator: torch.Generato
     return rows
 
 
-def _kl(network: Sequence[_Linear]) -> Tensor:
+def _kl(network: Sequence[BayesianLinear]) -> Tensor:
     return torch.stack([part.kl() for part in network]).sum(0)
 
 

@@ -15,7 +15,7 @@ import torch
 from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
-from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.base import Analysis, Inputs, Outcome, Own
 from vestige.cache import writing
 from vestige.corpus.store import read_task
 from vestige.digest import digest_json
@@ -73,6 +73,8 @@ class Cell:
     cache: str
     reference: Side | None = None
     """The model it is compared with, of an analysis that takes two."""
+    own: dict[str, str] | None = None
+    """`task_file` and `folder` of the task that the study tuned the model on, where the analysis asks for its head."""
 
     @property
     def model(self) -> str:
@@ -88,7 +90,8 @@ class Cell:
         content = [self.fingerprint, self.data, self.analysis, self.version, self.parameters, self.threads]
         against = [] if self.reference is None else [self.reference.fingerprint]
         heads = [side.head for side in (self.side, self.reference) if side is not None and side.head is not None]
-        return digest_json([*content, self.baseline, *against, *heads])
+        own = [] if self.own is None else [Path(self.own["task_file"]).name, *Path(self.own["folder"]).parts[-2:]]
+        return digest_json([*content, self.baseline, *against, *heads, *own])
 
     @property
     def folder(self) -> Path:
@@ -160,6 +163,8 @@ def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) ->
     reference = None if cell.reference is None else of(cell.reference)
     source = cell.side.source or {}
     made: dict[str, Any] = {"cache": Path(cell.cache), "device": source.get("device", "cpu")}
+    if cell.own is not None:
+        made["own"] = Own(read_task(Path(cell.own["task_file"])), Path(cell.own["folder"]))
     if "trainable_model" in analysis.needs and "source" in source:
         made["trainable"] = str(tunable(source, f"model {cell.model!r} is to be tuned, but"))
     return of(cell.side, baseline=cell.baseline, unfinished=cell.unfinished, reference=reference, **made)

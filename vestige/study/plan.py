@@ -58,7 +58,7 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
             shown.advance()
     for (name, run, corpus), mine in read.items():
         reference = read.get((spec.reference_of(name) or "", 0, corpus))
-        plan.cells += _cells(spec, name, run, corpus, corpora[corpus], mine, reference, root)
+        plan.cells += _cells(spec, name, run, corpus, corpora, mine, reference, root)
     plan.notes += _mismatches(spec, plan, read)
     return plan
 
@@ -207,11 +207,12 @@ def _cells(
     name: str,
     run: int,
     corpus_name: str,
-    corpus: Corpus,
+    corpora: Mapping[str, Corpus],
     mine: _Read,
     reference: _Read | None,
     root: Path,
 ) -> Iterator[Cell]:
+    corpus, tuned = corpora[corpus_name], spec.models[name].finetune
     for analysis in spec.analyses:
         parameters = analysis.parameters
         two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
@@ -221,6 +222,11 @@ def _cells(
         if baseline and parameters.needs & {"trainable_model", "logits"}:
             continue
         base = spec.reference_of(name) if two else None
+        own = None
+        if "task_head" in parameters.needs and tuned is not None and mine.source is not None:
+            where, _, about = tuned.task.partition("/")
+            own = {"task_file": str(save_task(corpora[where].task(about), root / "tasks"))}
+            own["folder"] = mine.source["source"]
         for wanted in analysis.tasks:
             in_corpus, _, label = wanted.partition("/")
             if in_corpus != corpus_name:
@@ -245,6 +251,7 @@ def _cells(
                 baseline=baseline,
                 cache=str(root),
                 reference=reference.side(base, parameters) if base is not None and reference is not None else None,
+                own=own,
             )
 
 

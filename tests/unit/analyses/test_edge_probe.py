@@ -68,6 +68,15 @@ def test_every_input_has_its_rows_and_only_single_layers_have_a_layer(outcome):
     assert len(rows_of(outcome, "differential_score")) == 2 * 2 * 2
 
 
+def test_some_mixes_are_read_alone_and_tell_no_expected_layer(outcome, tmp_path):
+    made = corpus(train=spans(40), dev=spans(15, 1), test=spans(20, 2))
+    inputs = represent(tmp_path, made, noisy(), [6] * 3)
+    some = EdgeProbe(inputs=("mix 0-2", "mix 0-0"), seeds=2, **QUICK).run(inputs)
+    found, all_of_them = (rows_of(each, "f1_micro").groupby("input")["value"].apply(list) for each in (some, outcome))
+    assert found.to_dict() == all_of_them[["mix 0-0", "mix 0-2"]].to_dict()
+    assert rows_of(some, "expected_layer").empty and rows_of(some, "differential_score").empty
+
+
 def test_top_and_lexical_are_the_last_and_the_first_layer(outcome):
     found = rows_of(outcome, "f1_micro").groupby("input")["value"].apply(list)
     assert found["top"] == found["layer 2"] and found["lexical"] == found["layer 0"]

@@ -1,6 +1,6 @@
 """Erasing a layer in every family, what the analysis says of it, and what a tuned model loses."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -206,7 +206,7 @@ class TestTuned:
 
     def test_a_tuned_model_loses_its_task_with_the_property_it_is_about(self, tuned):
         rows = pd.DataFrame(erase_and_score(tuned, sizes(), sizes(), split="test", pooling="first").rows)
-        table = rows[rows["metric"] == "accuracy"].set_index(["layer", "subset"])["value"]
+        table = rows[rows["metric"] == "task_accuracy"].set_index(["layer", "subset"])["value"]
         plain = score(tuned, sizes(), "test")
         assert set(table.index) == {(layer, subset) for layer in range(4) for subset in ("none", "erased", "random")}
         assert table[2, "none"] == plain.metrics["accuracy"].value > 0.9
@@ -227,7 +227,7 @@ class TestTuned:
         same = Corpus("alike", {"train": tuple(alike)}, {"size": "token"}).task("size")
         rows = pd.DataFrame(erase_and_score(tuned, same, sizes(), split="test").rows)
         assert (rows[rows["metric"] == "rank"]["value"] == 0).all()
-        assert rows[rows["metric"] == "accuracy"]["value"].nunique() == 1
+        assert rows[rows["metric"] == "task_accuracy"]["value"].nunique() == 1
 
 
 def test_in_a_study(tmp_path):
@@ -248,6 +248,47 @@ def test_in_a_study(tmp_path):
         for layer in (1, 3)
         for subset in ("none", "erased", "random")
     }
+
+
+def test_in_a_study_a_tuned_model_is_scored_on_its_own_task(tmp_path):
+    """Its task is of another corpus than the property; the numbers are those of the function."""
+    models = {
+        "base": str(tiny.save("bert", tmp_path / "bert")),
+        "tuned": {"finetune": {"of": "base", "task": "opinions/opinion", "recipe": asdict(QUICK)}},
+    }
+    wanted = {"erasure": {"tasks": ["words/size"], "layers": [1, 3], "last": False}}
+    raw = {
+        "study": "erasing",
+        "models": models,
+        "corpora": {"words": {"files": {}}, "opinions": {"files": {}}},
+        "analyses": [wanted],
+        "compute": {"threads": 1, "model_threads": 1},
+    }
+    made = opinions().corpus
+    own = Corpus("opinions", {"train": made["train"], "dev": made["train"][:12]}, {"opinion": "sentence"})
+    given = Given({}, {"words": sizes().corpus, "opinions": own})
+
+    def run(**settings):
+        wanted["erasure"] |= settings
+        return Study(make_spec(raw), tmp_path / "run", given=given, cache=tmp_path / "cache").run()
+
+    rows = run().results
+    mine = rows[rows["metric"].str.startswith("task_")]
+    assert set(mine["model"]) == {"tuned"}
+    [folder] = (path.parent for path in (tmp_path / "cache" / "models").glob("*/finetune.json"))
+    alone = pd.DataFrame(erase_and_score(folder, sizes(), own.task("opinion"), [1, 3]).rows)
+    alone = alone[alone["metric"].str.startswith("task_")]
+    keys = ["metric", "layer", "subset"]
+    found, expected = (frame.set_index(keys)["value"].astype(float).sort_index() for frame in (mine, alone))
+    assert found.index.tolist() == expected.index.tolist() and np.allclose(found, expected)
+    assert found["task_score", 1, "none"] == found["task_accuracy", 1, "none"] > 0.9
+    page = run().report().read_text(encoding="utf-8")
+    assert "score of its own task" in page.lower()
+    rows = run(own_split=None).results
+    assert not rows["metric"].str.startswith("task_").any()
+    models["base"] = {"load": models["base"], "read": {"sink": True}}
+    with pytest.raises(AnalysisError, match=r"tuned is not read as it was tuned .sink"):
+        run(own_split="dev")
 
 
 def test_parts_of_speech_in_minilm(minilm, data, cache, tmp_path):

@@ -132,6 +132,28 @@ def test_sets_of_labels_cost_a_yes_or_no_each(tmp_path):
     assert frame[frame["metric"] == "block_bits"]["x"].tolist() == [54 * 4, 720] * 2
 
 
+def test_the_variational_code_of_sets_of_labels_and_of_pairs(tmp_path):
+    """Rows are those of words: a code is the probe and the labels, whatever there is to send."""
+    rng = np.random.default_rng(0)
+
+    def pairs(count):
+        sets = [tuple(label for label in "ABCD" if rng.random() < 0.5) for _ in range(count)]
+        return [(4, [SpanPair((0, 1), (2, 4), labels)]) for labels in sets]
+
+    made = corpus(train=pairs(150), dev=pairs(10), test=pairs(30))
+    inputs = represent(tmp_path, made, shown((0, 5)), [6] * 2)
+    frame = frame_of(inputs, code="variational", hidden=8, epochs=150)
+    probe, data, length = (values(frame, metric) for metric in ("probe_bits", "data_bits", "codelength"))
+    assert length.index.tolist() == ["layer 0", "layer 1", "mix"]
+    np.testing.assert_allclose(probe + data, length)
+    assert frame[frame["metric"] == "uniform_codelength"]["value"].item() == 600
+    np.testing.assert_allclose(values(frame, "bits_per_label"), length / 600)
+    np.testing.assert_allclose(values(frame, "compression"), 600 / length)
+    assert data["layer 1"] < 300 < data["layer 0"]
+    assert values(frame, "accuracy")["layer 1"] > 0.8
+    assert not frame["metric"].isin(["block_bits", "dropped_fractions"]).any()
+
+
 def test_a_first_block_of_one_class_goes_by_the_uniform_code_and_is_counted(tmp_path):
     plain = spans(60, labels="AB")
     for at in np.random.default_rng([0, 60]).permutation(60)[:20]:
@@ -173,7 +195,6 @@ def test_labels_that_train_lacks_are_counted_and_wrong(tmp_path):
         ({"train": [(9, [Span(7, 9, ("A",))])]}, {}, "split 'train': none of 1 targets"),
         ({"train": spans(5, labels="A")}, {}, "all 10 targets of train have the same labels .A."),
         ({"dev": None}, {}, "no 'dev' split"),
-        ({}, {"code": "variational"}, "task 'edge' at level span has no variational code"),
         ({}, {"pooling": "cls"}, "pooling 'cls' does not fit task 'edge' at level span"),
         ({}, {"inputs": ("mix",)}, "cannot be mixed"),
     ],

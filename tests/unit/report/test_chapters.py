@@ -129,6 +129,20 @@ class TestFindings:
         (finding,) = chapter_findings("perplexity", frame(rows, model="tuned"), "Text")
         assert "from 12.0 to 90.0" in finding.text and "25.0, with the last 2 blocks" in finding.text
 
+    def test_erasure_names_the_layer_where_it_does_the_most_beside_random_directions(self):
+        values = {"none": (0.8, 0.8), "erased": (0.75, 0.5), "random": (0.79, 0.78)}
+        rows = [
+            {"metric": "task_score", "value": value, "layer": layer, "subset": subset}
+            for subset, levels in values.items()
+            for layer, value in enumerate(levels)
+        ]
+        (finding,) = chapter_findings("erasure", frame(rows, model="tuned"), "Tags")
+        assert "tuned on its own task is 80.0; with the property erased from layer" in finding.text
+        assert finding.text.endswith("50.0, with random directions instead 78.0.")
+        rows = [{**row, "metric": "perplexity", "value": 10 / row["value"]} for row in rows]
+        (finding,) = chapter_findings("erasure", frame(rows, model="tuned"), "Tags")
+        assert "perplexity of tuned is 12.5;" in finding.text and "20.0, with random" in finding.text
+
     def test_an_analysis_without_a_rule_says_nothing(self):
         assert chapter_findings("minimal_pairs", frozen(), "MNLI") == []
 

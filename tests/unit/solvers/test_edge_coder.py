@@ -139,4 +139,4 @@ def test_right_is_exactly_the_labels_and_those_that_train_lacks_are_missed():
         with torch.no_grad():
             coder.probes[0].output.weight.zero_()
             coder.probes[0].output.bias.copy_(torch.tensor([2.0, -1.0]))
-        assert coder.right(edges(rows, [3])).tolist() == [[True, False, False]]
+        assert coder.labels.right(edges(rows, [3]), coder.probes).tolist() == [[True, False, False]]

@@ -252,11 +252,17 @@ def test_names_of_inputs():
         "mix 0-2": Source((0, 1, 2), mixed=True),
     }
     assert list(named_sources(("layers",), [6, 5])) == ["layer 0", "layer 1"]
+    assert named_sources(("mix 0-1",), [6, 6, 6]) == {"mix 0-1": Source((0, 1), mixed=True)}
 
 
 @pytest.mark.parametrize(
     ("inputs", "widths", "problem"),
-    [(("layer 3",), [6] * 3, "'layer 3'"), ((), [6], "nothing"), (("layers", "mix"), [6, 5], "5, 6 units")],
+    [
+        (("layer 3",), [6] * 3, "'layer 3'"),
+        (("mix 0-3",), [6] * 3, "'mix 0-3'"),
+        ((), [6], "nothing"),
+        (("layers", "mix"), [6, 5], "5, 6 units"),
+    ],
 )
 def test_inputs_that_cannot_be_read_are_refused(inputs, widths, problem):
     with pytest.raises(AnalysisError, match=problem):

@@ -1,0 +1,113 @@
+"""Variational code of the labels of spans: the price of an edge probe's weights plus that of the labels given them.
+
+The probe is that of `edge_model`, and its four linear maps are those of `variational`. Nothing in it is
+free: the layer norm has no weights of its own, since the scales of the map above it do the same, and
+the scores of a mix are Gaussian with prior N(0, 1) like all other weights. Every probe has draws of its
+own, so that what becomes of one does not depend on those trained beside it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from vestige.solvers.edge_coder import Labels
+from vestige.solvers.edge_model import Batch, Edges, Source, pool_spans, read_batch
+from vestige.solvers.edges import layers_of, predictions, sentence_batches
+from vestige.solvers.variational import BayesianLinear, VariationalRecipe, kl_gaussian
+
+BATCH = 32
+"""Sentences a step reads."""
+
+
+class VariationalEdgeProbe:
+    """One probe; called with a batch it gives the logits of its posterior means."""
+
+    def __init__(self, source: Source, widths: Sequence[int], roles: int, classes: int, hidden: int, seed: int) -> None:
+        self.source, self.classes = source, classes
+        self.draws = draws = torch.Generator().manual_seed(seed)
+        width = source.width(widths)
+        self.project = [BayesianLinear(1, width, hidden, draws) for _ in range(roles)]
+        self.attend = [BayesianLinear(1, hidden, 1, draws) for _ in range(roles)]
+        self.hidden = BayesianLinear(1, roles * hidden, hidden, draws)
+        self.output = BayesianLinear(1, hidden, classes, draws)
+        self.scores = torch.zeros(len(source.layers) if source.mixed else 0, requires_grad=True)
+        self.scores_log_variance = torch.full_like(self.scores, -9.0, requires_grad=True)
+
+    @property
+    def maps(self) -> list[BayesianLinear]:
+        return [*self.project, *self.attend, self.hidden, self.output]
+
+    def parameters(self) -> list[Tensor]:
+        """All that is trained."""
+        mix = [self.scores, self.scores_log_variance] if self.source.mixed else []
+        return [*mix, *(one for part in self.maps for one in part.parameters())]
+
+    def kl(self) -> Tensor:
+        """Nats for all weights."""
+        mix = kl_gaussian(self.scores, self.scores_log_variance).sum()
+        return torch.cat([part.kl() for part in self.maps]).sum() + mix
+
+    def __call__(self, batch: Batch, drawn: bool = False) -> Tensor:
+        """(targets, classes): logits of the posterior means or, drawn, of weights drawn from the posterior."""
+
+        def through(part: BayesianLinear, rows: Tensor) -> Tensor:
+            return (part.noisy(rows[None], self.draws) if drawn else part.mean_output(rows[None]))[0]
+
+        vectors = self.source.read(batch.rows, self._shares(drawn))
+        pooled = []
+        for members, project, attend in zip(batch.roles, self.project, self.attend, strict=True):
+            projected = through(project, vectors[members.own])
+            pooled.append(pool_spans(projected, through(attend, projected)[:, 0], members))
+        hidden = torch.tanh(through(self.hidden, torch.cat(pooled, dim=1)))
+        return through(self.output, functional.layer_norm(hidden, hidden.shape[1:]))
+
+    def _shares(self, drawn: bool) -> Tensor:
+        """(layers,): of the layers in the mix."""
+        noise = torch.empty(self.scores.shape).normal_(generator=self.draws) if drawn else 0.0
+        return (self.scores + (0.5 * self.scores_log_variance).exp() * noise).softmax(0)
+
+
+@dataclass(frozen=True)
+class EdgeCode:
+    """What one probe and the labels cost, in nats."""
+
+    probe: VariationalEdgeProbe
+    kl: float
+    data: float
+    """The labels, given the weights' posterior means."""
+
+
+def train_variational_edges(
+    train: Edges,
+    sources: Sequence[Source],
+    labels: Labels,
+    recipe: VariationalRecipe,
+    seed: int = 0,
+    tick: Callable[[], None] = lambda: None,
+) -> list[EdgeCode]:
+    """A probe per source, all in the same passes, for a fixed number of epochs; its layers are `recipe.hidden` wide."""
+    widths, targets = [features.width for features in train.layers], len(train.labels)
+    roles, [hidden] = train.spans.shape[1], recipe.hidden
+    probes = [VariationalEdgeProbe(source, widths, roles, labels.classes, hidden, seed) for source in sources]
+    adams = [torch.optim.Adam(probe.parameters(), lr=recipe.rate, fused=True) for probe in probes]
+    layers, epoch = layers_of(probes), ceil(train.sentences / BATCH)
+    batches = islice(sentence_batches(train, BATCH, seed), recipe.epochs * epoch)
+    for step, which in enumerate(batches, start=1):
+        batch = read_batch(train, which, layers)
+        for probe, adam in zip(probes, adams, strict=True):
+            data = labels.nats(probe(batch, drawn=True), batch.labels).sum()
+            adam.zero_grad()
+            (data / len(which) + probe.kl() / targets).backward()
+            adam.step()
+        if step % epoch == 0:
+            tick()
+    prices = np.zeros(len(probes))
+    for span, logits in predictions(train, probes):
+        prices += labels.nats(logits, torch.from_numpy(train.labels[span])).sum(1).numpy()
+    return [EdgeCode(probe, probe.kl().item(), data) for probe, data in zip(probes, prices.tolist(), strict=True)]
