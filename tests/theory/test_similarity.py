@@ -157,6 +157,23 @@ def test_ranks_and_neighbours_without_a_group_are_close_to_those_of_the_rest():
         assert found[name][0, 0].without[3] == pytest.approx(again[name][0, 0].value, abs=0.03), name
 
 
+@pytest.mark.parametrize("name", ["rsa", "rsa_centred", "cka"])
+def test_samples_of_items_agree_with_all_of_them(name):
+    """Values of a tenth of the items lie around that of all, the closer the more are drawn."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(6000, 16)) * np.linspace(0.3, 2, 16) + 0.5
+    y = x + rng.normal(size=x.shape)
+    whole = similarities([x], [y], [name])[name][0, 0].value
+    drawn = {
+        size: [similarities([x[rows]], [y[rows]], [name])[name][0, 0].value for rows in chosen]
+        for size in (150, 600)
+        for chosen in [[rng.choice(6000, size, replace=False) for _ in range(30)]]
+    }
+    for size, found in drawn.items():
+        assert np.mean(found) == pytest.approx(whole, abs=3 * np.std(found) / 30**0.5 + 2 / size)
+    assert np.std(drawn[600]) < 0.7 * np.std(drawn[150])
+
+
 def test_a_sentence_is_never_in_two_groups():
     of = np.random.default_rng(0).integers(0, 33, size=400)
     dealt = deal(of, 7, seed=1)

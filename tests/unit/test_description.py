@@ -19,8 +19,6 @@ from vestige.solvers.description import (
     class_nats,
     cut_blocks,
     online_code,
-    uniform_code,
-    uniform_multilabel_code,
 )
 from vestige.solvers.problem import Features
 
@@ -88,11 +86,6 @@ def test_prices_of_sets_of_labels():
     gold = torch.tensor([[1, 0, 1], [1, 0, 1]])
     bits = bernoulli_nats(logits, gold) / np.log(2)
     np.testing.assert_allclose(bits, [3.0, 1.0], atol=1e-6)
-    assert uniform_multilabel_code(4, 3) == 12.0
-
-
-def test_uniform_code():
-    assert uniform_code(100, 8) == 300.0
 
 
 def test_rows_in_another_order_are_read_when_asked_for():
@@ -211,6 +204,19 @@ def test_sentence_labels_are_sent_too(tmp_path):
     for pooling in ("last", "pieces"):
         with pytest.raises(AnalysisError, match=f"pooling '{pooling}' does not fit task 'long' at level sentence"):
             DescriptionLength(pooling=pooling).run(inputs)
+
+
+def test_labels_that_train_lacks_are_counted(inputs):
+    def renamed(sentence):
+        return replace(sentence, annotations={"tag": ("T9", *sentence.annotations["tag"][1:])})
+
+    splits = {**inputs.task.corpus.splits, "test": tuple(map(renamed, inputs.task.corpus["test"]))}
+    strange = replace(inputs, task=Corpus("strange", splits, {"tag": "token"}).task("tag"))
+    frame = pd.DataFrame(DescriptionLength(control=False, fractions=(0.3, 1.0)).run(strange).rows)
+    [found] = frame[frame["metric"] == "unseen_labels"].to_dict("records")
+    words = sum(len(sentence.words) for sentence in splits["test"])
+    assert (found["subset"], found["value"], found["n"]) == ("test", len(splits["test"]), words)
+    assert by_layer(frame, "accuracy").max() <= 1 - len(splits["test"]) / words
 
 
 def test_a_single_label_is_refused(inputs):

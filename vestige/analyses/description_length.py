@@ -41,7 +41,7 @@ class DescriptionLength(Analysis):
     name: ClassVar[str] = "description_length"
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
-    version = 4
+    version = 5
     needs = frozenset({"hidden_states"})
     levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 
@@ -94,6 +94,8 @@ class DescriptionLength(Analysis):
         data = LabelledRows.of(inputs.task, found, inputs.model, turned=self.code == "online")
         control = self.control and not inputs.baseline and inputs.task.level == "token"
         outcome = Outcome()
+        for remark in data.remarks():
+            outcome.add(**remark)
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", self.seeds * data.train.layers) as shown:
             for seed in range(self.seeds):
                 sent = Sent.of(data, seed, control)

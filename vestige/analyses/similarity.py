@@ -23,7 +23,7 @@ from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.measures.jackknife import GROUPS, Estimate
 from vestige.measures.neighbours import NEIGHBOURS
-from vestige.measures.similarity import BIASED, MEASURES, similarities
+from vestige.measures.similarity import BIASED, BY_COSINES, MEASURES, similarities
 from vestige.measures.vectors import LEAST_ITEMS
 from vestige.representations.pool import AnyPooling
 from vestige.representations.store import Representations
@@ -87,7 +87,9 @@ class SimilarityAnalysis(Analysis):
         rows = self._sample(mine, theirs, names, outcome)
         index = mine.index[rows[0]]
         for name, representations, chosen in zip(names, (mine, theirs), rows, strict=True):
-            _check_lengths(name, representations, chosen, inputs.task, self.split)
+            _check_lengths(
+                name, representations, chosen, inputs.task, self.split, bool({*self.measures} & {*BY_COSINES})
+            )
         found = similarities(
             [mine.layer(layer) for layer in range(mine.layers)],
             [theirs.layer(layer) for layer in range(theirs.layers)],
@@ -174,14 +176,16 @@ def _zero_everywhere(representations: Representations, rows: np.ndarray) -> np.n
     return np.isin(np.arange(len(rows)), empty)
 
 
-def _check_lengths(model: str, representations: Representations, rows: np.ndarray, task: Task, split: str) -> None:
-    """Raise, naming the word, where a vector is zero at some layer only or not finite."""
+def _check_lengths(
+    model: str, representations: Representations, rows: np.ndarray, task: Task, split: str, cosines: bool
+) -> None:
+    """Raise, naming the word, where a vector is not finite or, for cosines, zero at some layer only."""
     for layer in range(representations.layers):
         array = representations.layer(layer)
         for start in range(0, len(rows), 4096):
             chosen = rows[start : start + 4096]
             sizes = np.abs(array[chosen]).max(axis=1)
-            bad = np.flatnonzero((sizes == 0) | ~np.isfinite(sizes))
+            bad = np.flatnonzero((cosines & (sizes == 0)) | ~np.isfinite(sizes))
             if not len(bad):
                 continue
             number, word = representations.index[chosen[bad[0]]]
@@ -190,7 +194,8 @@ def _check_lengths(model: str, representations: Representations, rows: np.ndarra
             what = "zero, so its cosine with others is not defined" if sizes[bad[0]] == 0 else "NaN or infinite"
             raise AnalysisError(
                 f"{model}, layer {layer}: the vector of {text} in {sentence.source or sentence.id} is {what}",
-                fix="leave the sentence out, or check the model's weights",
+                fix="leave the sentence out, check the model's weights"
+                + ("" if sizes[bad[0]] else ", or measure without cosines (measures: [cka])"),
             )
 
 

@@ -45,6 +45,8 @@ BY_PAIRS: dict[str, tuple[Kernel, Correlation]] = {
 """Quadratic in the items."""
 
 MEASURES = (*BY_MOMENTS, *BY_PAIRS, "neighbour_overlap")
+BY_COSINES = ("rsa", "rsa_spearman", "neighbour_overlap")
+"""Undefined for a vector that is zero."""
 BIASED = ("cka_biased", "svcca", "pwcca", "procrustes")
 """High even for unrelated vectors unless items outnumber units many times."""
 

@@ -11,7 +11,7 @@ What trains a probe is the caller's: `online_code` only keeps the books.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log, log2
+from math import log
 from typing import Literal
 
 import numpy as np
@@ -78,16 +78,6 @@ class OnlineCode:
     def compression(self, compat: Compat = "none") -> np.ndarray:
         """(P,): how many times shorter than the uniform code."""
         return self.uniform_bits / self.bits(compat)
-
-
-def uniform_code(labels: int, classes: int) -> float:
-    """Bits to send so many labels when all classes are alike."""
-    return labels * log2(classes)
-
-
-def uniform_multilabel_code(rows: int, labels: int) -> float:
-    """Bits to send, for every row, which of the labels it has: one each."""
-    return float(rows * labels)
 
 
 def cut_blocks(

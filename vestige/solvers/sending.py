@@ -1,6 +1,6 @@
 """Rows with a label each, of words or of sentences, in the order in which a code sends them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -49,6 +49,12 @@ class LabelledRows:
     @property
     def train(self) -> Representations:
         return self.representations["train"]
+
+    def remarks(self) -> Iterator[dict[str, Any]]:
+        """Rows on labels that train lacks, which are not looked at in dev and are missed in what is scored."""
+        for split, labels in self.labels.items():
+            if unseen := int((labels < 0).sum()):
+                yield {"metric": "unseen_labels", "value": unseen, "subset": split, "n": len(labels)}
 
     def features(self, split: str, layer: int) -> Features:
         return self.layers[layer].like(self.representations[split].layer(layer))

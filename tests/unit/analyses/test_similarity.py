@@ -144,6 +144,15 @@ def test_a_vector_no_cosine_can_be_had_of_is_named(pair, value, what):
     assert "layer 1" in str(raised.value)
 
 
+def test_a_zero_vector_is_a_vector_to_measures_without_cosines(pair):
+    edit(pair, 1, 7, 0.0)
+    found = SimilarityAnalysis(measures=("cka", "rsa_euclidean", "procrustes")).run(pair)
+    assert {row["layer"] for row in found.rows if row["metric"] == "cka"} == {0, 1, 2}
+    with pytest.raises(AnalysisError, match="zero") as raised:
+        SimilarityAnalysis(measures=("cka", "neighbour_overlap")).run(pair)
+    assert "measures: [cka]" in raised.value.fix
+
+
 def test_a_layer_whose_vectors_are_all_alike_is_marked_and_the_rest_goes_on(pair):
     edit(pair, 0, slice(None), 0.5)
     outcome = SimilarityAnalysis(measures=("rsa", "cka", "rsa_euclidean"), all_pairs=True).run(pair)

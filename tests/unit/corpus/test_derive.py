@@ -374,8 +374,10 @@ class TestTokensSpansAndEdges:
     def test_chunks_of_constituents(self, text, expected):
         assert chunks_of_brackets(parse_tree(text)) == tuple(expected.split())
 
-    def test_sentences_without_a_whole_tree_are_left_out_and_counted(self):
-        broken = tree("a NOUN NN 2 dep", "b NOUN NN 1 dep", id="z")
+    @pytest.mark.parametrize("other", ["1", "3"], ids=["cycle", "head outside"])
+    def test_sentences_without_a_whole_tree_are_left_out_and_counted(self, other):
+        root = "2" if other == "1" else "0"
+        broken = tree(f"a NOUN NN {root} dep", f"b NOUN NN {other} dep", id="z")
         corpus = Corpus("toy", {"train": (*self.corpus["train"], broken)}, {})
         made = derive_task(corpus, "dependency_arcs")
         assert len(made["train"]) == 2

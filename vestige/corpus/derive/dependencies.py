@@ -30,7 +30,9 @@ class Dependencies:
     def of(cls, sentence: Sentence) -> "Dependencies | None":
         """The tree of a sentence, or None where its heads do not make one tree over all its words."""
         heads = sentence.annotations.get("head")
-        if heads is None or sentence.second or list(heads).count(0) != 1 or min(heads) < 0:
+        if heads is None or sentence.second or len(heads) != len(sentence.words):
+            return None
+        if list(heads).count(0) != 1 or min(heads) < 0 or max(heads) > len(heads):
             return None
         tree = cls(sentence.words, tuple(head - 1 for head in heads), sentence.annotations)
         return tree if len(tree.subtree(tree.root)) == len(sentence.words) else None
