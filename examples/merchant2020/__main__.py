@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from examples.merchant2020 import used
 from examples.page import Claim, Page, command, one, pick, unlearnt
 from vestige.report.wording import listing
 from vestige.study.run import StudyRun
@@ -58,6 +59,7 @@ def build(page: Page) -> None:
         "A code sends the labels of the training part; it is GUM's, since the parser has seen the trees of EWT.",
     )
     _codes(page, run)
+    used.write(page, TUNED)
 
 
 def _head(page: Page, run: StudyRun) -> None:
@@ -67,7 +69,7 @@ def _head(page: Page, run: StudyRun) -> None:
     page.text(
         "# What fine-tuning does to syntax and semantics in MiniLM (after Merchant et al. 2020)",
         "MiniLM is tuned on MNLI, RTE, SQuAD 1.1 and dependency parsing, and looked at before and after with edge "
-        "probes, structural probes, description lengths and representational similarity. The study file is "
+        "probes, structural probes, description lengths, representational similarity and erasure. The study file is "
         "[study.yaml](study.yaml); freezing and truncation (Figures 3 and 4) are in "
         "[merchant2020_depth](../merchant2020_depth/README.md).",
         "The paper tunes BERT on whole training sets. Here is one small model of six blocks, all-MiniLM-L6-v2, itself "
@@ -303,6 +305,9 @@ def _codes(page: Page, run: StudyRun) -> None:
     )
     lines = [_saving(run, name) for name in SAVING]
     page.table(["labels", "read from", "base", "randomised", *TUNED.values()], lines, "Saved of the uniform code")
+    lines = [_both_codes(run, model) for model in ("base", "random twin", *TUNED)]
+    head = ["tuned on", "online", "variational", "of it the probe", "of it the labels"]
+    page.table(head, lines, "Entities by edge probes of a mix of all layers: both codes, in kilobits")
 
 
 def _saving(run: StudyRun, name: str) -> list[str]:
@@ -311,12 +316,23 @@ def _saving(run: StudyRun, name: str) -> list[str]:
         pick(table, analysis="description_length", corpus=corpus, task=task, metric="saved")
         for table in (run.results, run.comparisons)
     )
+    levels = levels[levels["params"].isin(changes["params"])]
     base = pick(levels, model="base")
     best = base.loc[base["value"].astype(float).idxmax()]
     where = {"subset": "mix"} if pd.isna(best["layer"]) else {"layer": int(best["layer"])}
     cells = [f"{100 * one(levels, 'saved', model=model, **where):.1f}" for model in ("base", "random twin")]
     cells += [_change(row) for _, row in pick(changes, **where).set_index("model").loc[list(TUNED)].iterrows()]
     return [name, str(next(iter(where.values()))), *cells]
+
+
+def _both_codes(run: StudyRun, model: str) -> list[str]:
+    rows = pick(run.results, analysis="description_length", corpus="gum", task="entity", model=model, subset="mix")
+    priced = set(rows[rows["metric"] == "probe_bits"]["params"])
+    lengths = pick(rows, metric="codelength")
+    mine = rows[rows["params"].isin(priced)]
+    online = lengths[~lengths["params"].isin(priced)]["value"].mean()
+    found = [online, *(one(mine, metric) for metric in ("codelength", "probe_bits", "data_bits"))]
+    return [TUNED.get(model, model), *(f"{value / 1000:.1f}" for value in found)]
 
 
 if __name__ == "__main__":

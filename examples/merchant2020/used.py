@@ -1,0 +1,90 @@
+"""The part of the page on erasure: is what a layer knows still used by the tuned model?"""
+
+from collections.abc import Mapping
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from examples.page import Page, one, pick
+from vestige.study.run import StudyRun
+
+ERASED = {"none": "nothing erased", "erased": "part of speech", "random": "random directions"}
+
+
+def write(page: Page, tuned: Mapping[str, str]) -> None:
+    """All of it; `tuned` has the titles of the tuned models."""
+    page.text(
+        "## Is it still used?",
+        "A probe says that part of speech can be read from a layer, not that the model reads it there. Here it is "
+        "erased from one layer at a time (LEACE, fitted on GUM's training part), and the model is scored on the dev "
+        "set of the task that it was tuned on; beside it, as many random directions are taken away (mean of three "
+        f"draws). {_erased_probe(page.run, tuned)}",
+    )
+    page.figure(_used(page.run, tuned), "erasure", "Score of the tuned task with part of speech erased from a layer")
+    page.text(_used_in_words(page.run, tuned))
+    _words_lost(page, tuned)
+
+
+def _erasures(run: StudyRun, metric: str, model: str) -> pd.DataFrame:
+    """By layer (rows) and what is erased (columns), means over draws."""
+    rows = pick(run.results, analysis="erasure", metric=metric, model=model)
+    means = rows.groupby(["layer", "subset"])["value"].mean().unstack()
+    return means[list(ERASED)].astype(float).sort_index()
+
+
+def _erased_probe(run: StudyRun, tuned: Mapping[str, str]) -> str:
+    found = np.concatenate([_erasures(run, "accuracy", model)["erased"] for model in ("base", *tuned)])
+    majority = one(pick(run.results, analysis="erasure"), "majority", model="base")
+    level, least = f"{100 * found.min():.1f} to {100 * found.max():.1f}", f"{100 * majority:.1f}"
+    return f"A linear probe of an erased layer gets {level} % of the words right, the most frequent tag {least} %."
+
+
+def _used(run: StudyRun, tuned: Mapping[str, str]) -> alt.FacetChart:
+    parts = []
+    for model, title in tuned.items():
+        wide = _erasures(run, "task_score", model).rename(columns=ERASED)
+        parts.append((100 * wide).reset_index().melt("layer", var_name="erased").assign(model=title))
+    return (
+        alt.Chart(pd.concat(parts))
+        .mark_line(point=True)
+        .encode(
+            alt.X("layer:Q").title("layer (0: embeddings)").axis(tickMinStep=1, format="d"),
+            alt.Y("value:Q").title("score on dev (%)").scale(zero=False),
+            alt.Color("erased:N", sort=list(ERASED.values()), title="erased").scale(
+                domain=list(ERASED.values()), range=["#bbbbbb", "#aa3377", "#66ccee"]
+            ),
+        )
+        .properties(width=330, height=180)
+        .facet(facet=alt.Facet("model:N", sort=list(tuned.values()), title=None), columns=2)
+        .resolve_scale(y="independent")
+    )
+
+
+def _used_in_words(run: StudyRun, tuned: Mapping[str, str]) -> str:
+    told = []
+    for model, title in tuned.items():
+        found = 100 * _erasures(run, "task_score", model)
+        lost = found["none"] - found["erased"]
+        at = lost.idxmax()
+        told.append(
+            f"{title}: {found['none'][at]:.1f}, at most {lost[at]:.1f} points lost by erasing (layer {at}), where "
+            f"random directions take {found['none'][at] - found['random'][at]:.1f}"
+        )
+    return "; ".join(told) + ". Scores are those that the tasks are tuned by; the layer is the one that loses most."
+
+
+def _words_lost(page: Page, tuned: Mapping[str, str]) -> None:
+    lines = []
+    for model in ("base", *tuned):
+        found = _erasures(page.run, "perplexity", model)
+        cells = [
+            f"{erased:,.0f} ({random:,.0f})" for erased, random in zip(found["erased"], found["random"], strict=True)
+        ]
+        lines.append([tuned.get(model, model), f"{found['none'].iloc[0]:,.0f}", *cells])
+    page.table(
+        ["tuned on", "nothing erased", *map(str, found.index)],
+        lines,
+        "Perplexity of the base model's language-model head on GUM, by the layer that part of speech is erased from; "
+        "in brackets with random directions erased",
+    )
