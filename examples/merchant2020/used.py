@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from examples.page import Page, one, pick
+from vestige.report.curves import own_measure
 from vestige.study.run import StudyRun
 
 ERASED = {"none": "nothing erased", "erased": "part of speech", "random": "random directions"}
@@ -26,9 +27,10 @@ def write(page: Page, tuned: Mapping[str, str]) -> None:
     _words_lost(page, tuned)
 
 
-def _erasures(run: StudyRun, metric: str, model: str) -> pd.DataFrame:
-    """By layer (rows) and what is erased (columns), means over draws."""
-    rows = pick(run.results, analysis="erasure", metric=metric, model=model)
+def _erasures(run: StudyRun, metric: str | None, model: str) -> pd.DataFrame:
+    """By layer (rows) and what is erased (columns), means over draws; None: of the measure of the model's own task."""
+    rows = pick(run.results, analysis="erasure", model=model)
+    rows = pick(rows, metric=metric or own_measure(rows))
     means = rows.groupby(["layer", "subset"])["value"].mean().unstack()
     return means[list(ERASED)].astype(float).sort_index()
 
@@ -43,7 +45,7 @@ def _erased_probe(run: StudyRun, tuned: Mapping[str, str]) -> str:
 def _used(run: StudyRun, tuned: Mapping[str, str]) -> alt.FacetChart:
     parts = []
     for model, title in tuned.items():
-        wide = _erasures(run, "task_score", model).rename(columns=ERASED)
+        wide = _erasures(run, None, model).rename(columns=ERASED)
         parts.append((100 * wide).reset_index().melt("layer", var_name="erased").assign(model=title))
     return (
         alt.Chart(pd.concat(parts))
@@ -64,7 +66,7 @@ def _used(run: StudyRun, tuned: Mapping[str, str]) -> alt.FacetChart:
 def _used_in_words(run: StudyRun, tuned: Mapping[str, str]) -> str:
     told = []
     for model, title in tuned.items():
-        found = 100 * _erasures(run, "task_score", model)
+        found = 100 * _erasures(run, None, model)
         lost = found["none"] - found["erased"]
         at = lost.idxmax()
         told.append(

@@ -109,7 +109,7 @@ def test_a_trained_probe_pays_what_loops_over_its_words_give(labels):
 @pytest.mark.parametrize("labels", [SINGLE, SETS], ids=["one", "sets"])
 def test_a_variational_code_is_its_posterior_means_by_loops_and_its_weights_one_by_one(labels):
     data = edges(labels, [2, len(labels) - 2])
-    recipe = VariationalRecipe(hidden=(5,), rate=1e-2, epochs=20)
+    recipe = VariationalRecipe(hidden=(5,), rate=1e-2, epochs=20, least_steps=0)
     [found] = train_variational_edges(data, [Source((0,))], Labels.of(data), recipe)
     probe = found.probe
     maps = {f"{kind}.{role}": getattr(probe, kind)[role] for kind in ("project", "attend") for role in range(2)}
@@ -136,7 +136,7 @@ def test_a_variational_code_is_its_posterior_means_by_loops_and_its_weights_one_
 def test_scores_of_a_mix_are_paid_too():
     data = edges(SINGLE, [len(SINGLE)])
     both = replace(data, layers=[data.layers[0], data.layers[0]])
-    recipe = VariationalRecipe(hidden=(5,), epochs=1)
+    recipe = VariationalRecipe(hidden=(5,), epochs=1, least_steps=0)
     alone, mixed = train_variational_edges(both, [Source((0,)), Source((0, 1), mixed=True)], Labels.of(data), recipe)
     probe = mixed.probe
     paid = kl_gaussian(probe.scores, probe.scores_log_variance).sum().item()

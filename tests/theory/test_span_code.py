@@ -110,7 +110,7 @@ def test_a_layer_costs_the_same_whatever_is_read_beside_it():
     np.testing.assert_allclose(alone, together[1:], rtol=1e-6)
 
 
-VARIATIONAL = VariationalRecipe(hidden=(8,), rate=0.03, epochs=60)
+VARIATIONAL = VariationalRecipe(hidden=(8,), rate=0.03, epochs=60, least_steps=0)
 
 
 def variational(data, sources=BOTH):
@@ -136,3 +136,27 @@ def test_a_variational_code_pays_for_the_probe_of_a_planted_property(roles):
 def test_a_variational_code_is_the_same_whatever_is_read_beside_it():
     data = made(sign)
     np.testing.assert_allclose(variational(data, BOTH[1:]), variational(data)[1:], rtol=1e-5)
+
+
+def test_copies_of_a_word_cost_what_the_word_does():
+    """A probe reads a span with one set of weights: what it says must not be averaged over draws of them."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 240)
+    gold = np.eye(3, dtype=np.uint8)[labels]
+    words = (rng.normal(size=(240, 6)) + 2 * np.eye(6)[labels]).astype(np.float32)
+
+    def spans(copies):
+        starts = np.arange(0, 240 * copies, copies)
+        layers = [Features(np.repeat(words, copies, axis=0))]
+        return Edges(layers, np.stack([starts, starts + copies], 1)[:, None], gold, np.arange(0, 241, 4))
+
+    np.testing.assert_allclose(variational(spans(8), BOTH[:1]), variational(spans(1), BOTH[:1]), rtol=1e-4)
+
+
+def test_a_code_that_was_trained_too_briefly_says_so():
+    data = made(classes(4))
+    recipe = replace(VARIATIONAL, rate=1e-3, epochs=10)
+    [brief], [whole] = (train_variational_edges(data, BOTH[:1], Labels.of(data), one) for one in (recipe, VARIATIONAL))
+    assert brief.falling > 0.01 > abs(whole.falling)
+    assert brief.kl > 5 * whole.kl
+    assert VariationalRecipe().epochs_of(7) == 1429 and VariationalRecipe().epochs_of(100) == 200

@@ -140,7 +140,7 @@ def test_clearer_layers_have_shorter_codes_and_the_control_task_a_longer_one(onl
     "settings",
     [
         {"probe": "mlp", "hidden": 16},
-        {"code": "variational", "epochs": 30, "hidden": 16},
+        {"code": "variational", "epochs": 30, "hidden": 16, "least_steps": 0},
         {"inner_holdout": True},
         {"compat": "voita2020"},
     ],

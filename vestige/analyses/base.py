@@ -19,7 +19,7 @@ from vestige.errors import AnalysisError
 from vestige.models.encoder import Encoder
 from vestige.representations.store import Representations
 
-Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model", "task_head"]
+Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Inputs:
     trainable: str | None = None
     """What `finetune` takes as its base, where the analysis trains the model itself."""
     own: Own | None = None
-    """The model's own task, where the analysis asks for its head and the study tuned it."""
+    """The model's own task, where the study tuned it and the analysis asks for it."""
     device: str = "cpu"
     """Where it is trained."""
     cache: Path | None = None
@@ -120,6 +120,11 @@ class Analysis(ABC):
         """Poolings of hidden states that `run` reads: the parameter `pooling`, where there is one."""
         pooling = getattr(self, "pooling", None)
         return () if pooling is None else (pooling,)
+
+    @property
+    def wants_own_task(self) -> bool:
+        """Whether `run` scores a model that the study tuned on the task it was tuned for."""
+        return False
 
     @property
     def splits(self) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.analyses.settings import Count, Share, Some
+from vestige.analyses.settings import Count, Share, Some, Whole
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.progress import Bar, bar
@@ -65,7 +65,9 @@ class DescriptionLength(Analysis):
     hidden: Count = 64
     """Hidden units of the mlp and of the variational code, whose edge probes also project to so many."""
     epochs: Count = 200
-    """Epochs of the variational code."""
+    """Epochs of the variational code, more where they have fewer than `least_steps` steps."""
+    least_steps: Whole = VariationalRecipe.least_steps
+    """Of the variational code; with fewer its length tells how long a probe was trained."""
     split: str = "test"
     """The split on which the last probe, trained on all labels, is scored."""
 
@@ -87,10 +89,18 @@ class DescriptionLength(Analysis):
                 fix="leave inputs out: words and sentences are sent from every layer",
             )
 
+    @property
+    def _read(self) -> list[str]:
+        """Splits; the variational code stops by no dev split."""
+        return list(dict.fromkeys(("train", *(["dev"] if self.code == "online" else []), self.split)))
+
+    @property
+    def _recipe(self) -> VariationalRecipe:
+        return VariationalRecipe(hidden=(self.hidden,), epochs=self.epochs, least_steps=self.least_steps)
+
     def _of_rows(self, inputs: Inputs) -> Outcome:
         """Words or sentences with a label each."""
-        splits = dict.fromkeys(("train", "dev", self.split))
-        found = {split: inputs.split(split) for split in splits}
+        found = {split: inputs.split(split) for split in self._read}
         data = LabelledRows.of(inputs.task, found, inputs.model, turned=self.code == "online")
         control = self.control and not inputs.baseline and inputs.task.level == "token"
         outcome = Outcome()
@@ -110,8 +120,7 @@ class DescriptionLength(Analysis):
 
     def _of_spans(self, inputs: Inputs) -> Outcome:
         """Spans or pairs of them, with one label or a set of labels each."""
-        splits = dict.fromkeys(("train", "dev", self.split))
-        data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in splits})
+        data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in self._read})
         sources = named_sources(self.inputs, data.widths)
         edges = data.edges(sources.values(), inputs.model, rescale=True)
         ids = np.array(data.targets["train"].ids, dtype=object)
@@ -145,13 +154,12 @@ class DescriptionLength(Analysis):
         }
         different = list(dict.fromkeys(sources.values()))
         if self.code == "variational":
-            recipe = VariationalRecipe(hidden=(self.hidden,), epochs=self.epochs)
-            codes = train_variational_edges(sent, different, labels, recipe, seed, shown.advance)
+            codes = train_variational_edges(sent, different, labels, self._recipe, seed, shown.advance)
             right = labels.right(edges[self.split], [code.probe for code in codes])
             for name, source in sources.items():
-                found, count = codes[at := different.index(source)], len(sent.labels) * labels.of_target
+                mine, count = codes[at := different.index(source)], len(sent.labels) * labels.of_target
                 bits = labels.uniform / labels.of_target
-                report.variational("", places[name], found.kl, found.data, count, bits)
+                report.variational("", places[name], (mine.kl, mine.data, mine.falling), count, bits)
                 report.accuracy("", places[name], right[at])
             return
         report.dropped(blocks, self.fractions)
@@ -212,16 +220,15 @@ class DescriptionLength(Analysis):
                 report.accuracy(name, {"layer": layer}, predicted[place, at] == sent.labels[self.split][at])
 
     def _variational(self, report: "_Report", data: LabelledRows, sent: Sent, group: range) -> None:
-        recipe = VariationalRecipe(hidden=(self.hidden,), epochs=self.epochs)
         budget = RESIDENT_BYTES // len(group)
         layers = [sent.labelled(data, layer, budget).features for layer in group]
         held = [data.features(self.split, layer) for layer in group]
         for at, name in enumerate(sent.names):
-            fit = train_variational(layers, sent.labels["train"][at], len(data.classes), recipe, report.seed)
+            fit = train_variational(layers, sent.labels["train"][at], len(data.classes), self._recipe, report.seed)
             predicted = fit.log_probabilities(held).argmax(-1)
             for place, layer in enumerate(group):
-                kl, nats, labels = float(fit.kl[place]), float(fit.data[place]), len(sent.order)
-                report.variational(name, {"layer": layer}, kl, nats, labels, log2(len(data.classes)))
+                code = (float(fit.kl[place]), float(fit.data[place]), float(fit.falling[place]))
+                report.variational(name, {"layer": layer}, code, len(sent.order), log2(len(data.classes)))
                 report.accuracy(name, {"layer": layer}, predicted[place] == sent.labels[self.split][at])
 
 
@@ -280,12 +287,16 @@ class _Report:
             else {column: np.concatenate([known[column], values]) for column, values in rows.items()}
         )
 
-    def variational(self, name: str, place: dict[str, Any], kl: float, data: float, labels: int, bits: float) -> None:
-        """kl and data in nats; bits: of a label by the uniform code."""
+    def variational(
+        self, name: str, place: dict[str, Any], code: tuple[float, float, float], labels: int, bits: float
+    ) -> None:
+        """code: nats of the probe and of the labels, and how much it still fell; bits: of a label, uniformly coded."""
         factor = 1.0 if self.compat == "voita2020" else 1 / np.log(2)
+        kl, data, falling = code
         self._length(name, place, (kl + data) * factor, labels * bits, labels)
-        for metric, value in (("probe_bits", kl), ("data_bits", data)):
-            self.outcome.add(f"{name}{metric}", value * factor, **place, probe_seed=self.seed, n=labels)
+        where: dict[str, Any] = {**place, "probe_seed": self.seed, "n": labels}
+        for metric, value in (("probe_bits", kl * factor), ("data_bits", data * factor), ("still_falling", falling)):
+            self.outcome.add(f"{name}{metric}", value, **where)
 
     def _length(self, name: str, place: dict[str, Any], bits: float, uniform: float, labels: int) -> None:
         where: dict[str, Any] = {**place, "probe_seed": self.seed, "n": labels}

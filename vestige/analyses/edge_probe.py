@@ -41,7 +41,8 @@ class EdgeProbe(Analysis):
 
     inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
     """What probes read: layers (each by itself), layer 3, top, lexical (layer 0), cat (top and lexical side by
-    side), mix (a learned mean of all layers) and mixes (of layers 0 to k, for every k: gives the expected layer)."""
+    side), mix (a learned mean of all layers), mix 0-3 (of layers 0 to 3) and mixes (of layers 0 to k, for every k:
+    gives the expected layer)."""
     pooling: SpanPooling = "mean"
     """What a span is made of: a vector per word, or of all pieces of its words, as the papers have it (`pieces`)."""
     seeds: Count = 1

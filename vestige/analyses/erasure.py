@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, get_args
 import numpy as np
 from torch import Tensor
 
-from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.base import Analysis, Inputs, Outcome, Own
 from vestige.analyses.layer_probe import L2_PATH, PATH_GAIN
 from vestige.analyses.perplexity import Perplexity
 from vestige.analyses.rows import WordRows
@@ -44,14 +44,13 @@ class Erasure(Analysis):
     `accuracy` is that of a probe at the erased layer, `last_accuracy` that of one at the last layer;
     `change` is the share of the layer's variance by which its states were moved, `rank` the number of
     directions that were taken away. Perplexity is that of sentences, where there is a head. A model
-    that the study tuned also has `task_score`, by the measure of its own task, and `task_...` for every
-    measure by its name.
+    that the study tuned also has the measures of its own task as `task_...`, the one it is judged by first.
     """
 
     name: ClassVar[str] = "erasure"
     title: ClassVar[str] = "Erasure of a property, and what it costs"
     source: ClassVar[str] = "LEACE, Belrose et al. 2023; random directions after amnesic probing, Elazar et al. 2021"
-    needs = frozenset({"hidden_states", "logits", "task_head"})
+    needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
     version = 3
     models = 2
@@ -76,8 +75,14 @@ class Erasure(Analysis):
     resamples: Count = 1000
     seed: Whole = 0
     split: str = "test"
-    own_split: str | None = "dev"
-    """Of the task that the study tuned the model on, to score it while it is erased; None: not at all."""
+    own_task: bool = True
+    """Also score a model that the study tuned on the task it was tuned for, while it is erased."""
+    own_split: str | None = None
+    """On this split of that task; None: dev or, where there is none, test."""
+
+    @property
+    def wants_own_task(self) -> bool:
+        return self.own_task
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = _erasable(inputs.encoder, inputs.model)
@@ -86,6 +91,7 @@ class Erasure(Analysis):
         train, labels = data.representations["train"], data.labels["train"].numpy()
         sample = encoder.encode(inputs.task.corpus["train"][:1])[0]
         outcome = Outcome()
+        own_split = self._own_split(inputs.own, encoder, outcome)
         majority = baseline_accuracies(inputs.task, self.split)["majority"]
         outcome.add("majority", majority, n=len(data.labels[self.split]))
         erasers: dict[int, list[Variant]] = {}
@@ -98,15 +104,24 @@ class Erasure(Analysis):
                 outcome.add("change", one.change(train.layer(layer)), layer=layer, **one.where)
         self._probe(inputs, encoder, data, erasers, outcome)
         self._ask(inputs, encoder, erasers, outcome)
-        if inputs.own is not None and self.own_split is not None:
-            if encoder.reading != AS_IS:
-                changed = ", ".join(encoder.reading.changes())
-                raise AnalysisError(
-                    f"{inputs.model} is not read as it was tuned ({changed}): its own task cannot be scored",
-                    fix="set own_split: null, or read it as it is",
-                )
-            _score(load_tuned(inputs.own.folder, inputs.device), inputs.own.task, self.own_split, erasers, outcome)
+        if inputs.own is not None and own_split is not None:
+            _score(load_tuned(inputs.own.folder, inputs.device), inputs.own.task, own_split, erasers, outcome)
         return outcome
+
+    def _own_split(self, own: Own | None, encoder: HuggingFaceEncoder, outcome: Outcome) -> str | None:
+        """The split to score the model's own task on, if there is one and the model is read as it was tuned."""
+        if own is None:
+            return None
+        if self.own_split is not None:
+            own.task.corpus[self.own_split]
+        there = [split for split in ("dev", "test") if split in own.task.corpus.splits]
+        why = "" if there or self.own_split else "its corpus has neither dev nor test"
+        if encoder.reading != AS_IS:
+            why = f"it is not read as it was tuned ({', '.join(encoder.reading.changes())})"
+        if why:
+            outcome.add("own_task_left_out", 1, subset=why)
+            return None
+        return self.own_split or there[0]
 
     def _probe(
         self,
@@ -226,8 +241,8 @@ def erase_and_score(
     """What a tuned model loses of its own `task` when the property `known` is erased from one of its layers.
 
     `tuned` is a folder that `finetune` made, a `Tuned`, or what `load_tuned` gave; `known` is a token
-    task, on whose train words the erasers are fitted. Rows are those of `Erasure`: `task_score`, the
-    task's measures as `task_...`, `rank` and `change`, by layer and by subset.
+    task, on whose train words the erasers are fitted. Rows are those of `Erasure`: the task's measures
+    as `task_...`, `rank` and `change`, by layer and by subset.
     """
     if known.level != "token":
         raise AnalysisError(f"{known.name!r} labels each {known.level}, not each word", fix="erase a token task")
@@ -257,17 +272,20 @@ def erase_and_score(
 
 
 def _score(model: Tunable, task: Task, split: str, erasers: Mapping[int, Sequence[Variant]], outcome: Outcome) -> None:
-    """The measures of a tuned model's task with every eraser in it."""
+    """The measures of a tuned model's task with every eraser in it, and that of always the same answer."""
     plain = score(model, task, split)
+    primary = model.problem.primary
+    if (always := plain.metrics[primary].majority) is not None:
+        outcome.add(f"task_{primary}_majority", always, n=len(plain.ids))
     with bar(f"{task.name} of {model.encoder.name}, erased", sum(len(each) for each in erasers.values())) as shown:
         for layer, one in ((layer, one) for layer, each in erasers.items() for one in each):
             with one.applied(model.encoder, layer):
-                found = plain if one.eraser is None else score(model, task, split)
+                found = plain if one.eraser is None else score(model, task, split, majority=False)
             where = {"layer": layer, "n": len(found.ids), **one.where}
-            for name in ("score", *found.metrics):
-                measure = found.metrics[model.problem.primary if name == "score" else name]
+            for name in sorted(found.metrics, key=lambda name: name != primary):
                 for side in ("", "_low", "_high"):
-                    outcome.add(f"task_{name}{side}", getattr(measure, side.strip("_") or "value"), **where)
+                    value = getattr(found.metrics[name], side.strip("_") or "value")
+                    outcome.add(f"task_{name}{side}", value, **where)
             shown.advance()
 
 

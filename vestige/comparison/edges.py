@@ -20,7 +20,9 @@ def compare_edges(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
     names is compared once.
     """
     settings = settings or Settings()
-    tables = [_each_once(table) for table in (base, *tuned)]
+    tables = [base, *tuned]
+    again = set.intersection(*map(_whole_mixes, tables))
+    tables = [table[~table["subset"].isin(again)] for table in tables]
     parts = []
     for scorer in SCORERS:
         found = f1_differences(tables[0], tables[1:], scorer, settings.resamples, settings.confidence, settings.seed)
@@ -28,13 +30,12 @@ def compare_edges(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
     return pd.concat(parts, ignore_index=True)
 
 
-def _each_once(table: pd.DataFrame) -> pd.DataFrame:
-    names = list(table["subset"].drop_duplicates())
-    mixes = [name for name in names if name.startswith("mix 0-")]
-    if "mix" not in names or not mixes:
-        return table
-    whole = max(mixes, key=lambda name: int(name.removeprefix("mix 0-")))
-    return table[table["subset"] != whole]
+def _whole_mixes(table: pd.DataFrame) -> set[str]:
+    """Mixes of the layers up to some layer that did what the mix of all layers did."""
+    counts = ["sentence", "probe_seed", *(name for name in table if name.endswith(("hits", "predicted", "gold")))]
+    whole = table.loc[table["subset"] == "mix", counts].reset_index(drop=True)
+    named = table[table["subset"].str.startswith("mix 0-")].groupby("subset")
+    return {str(name) for name, part in named if part[counts].reset_index(drop=True).equals(whole)}
 
 
 def _rows(metric: str, found: F1Differences, base: pd.DataFrame, settings: Settings) -> pd.DataFrame:

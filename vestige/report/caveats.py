@@ -10,6 +10,9 @@ from vestige.report.groups import Group
 from vestige.report.neuron_rows import ANALYSIS
 from vestige.report.wording import count, listing, threshold
 
+FALLING = 0.01
+"""A variational code that fell by more in the last tenth of training is not one that was found."""
+
 
 def caveats(
     groups: Sequence[Group], results: pd.DataFrame, lock: Mapping[str, Any], runs: Mapping[str, int]
@@ -22,6 +25,9 @@ def caveats(
         *_sample(lock),
         *_lost_words(groups, results),
         *_few_items(results),
+        *_unseen_labels(results),
+        *_unfinished_codes(results),
+        *_unscored(results),
     ]
 
 
@@ -106,6 +112,31 @@ def _few_items(results: pd.DataFrame) -> list[str]:
         "cka_biased are high even between unrelated vectors; rsa and cka are not."
         for corpus, of_corpus in rows.groupby("corpus", sort=False)
     ]
+
+
+def _unseen_labels(results: pd.DataFrame) -> list[str]:
+    rows = results[(results["metric"] == "unseen_labels") & (results["value"] > 0)]
+    rows = rows.drop_duplicates(["corpus", "task", "subset"])
+    return [
+        f"{r.corpus}/{r.task}: {count(r.value)} of {count(r.n)} labels of {r.subset} do not occur in train; no probe "
+        "can give them."
+        for r in rows.itertuples(index=False)
+    ]
+
+
+def _unfinished_codes(results: pd.DataFrame) -> list[str]:
+    rows = results[(results["metric"] == "still_falling") & (results["value"] > FALLING)]
+    most = rows.groupby(["corpus", "task"], sort=False)["value"].max()
+    return [
+        f"{corpus}/{task}: variational codes still got shorter by up to {100 * value:.0f} % in the last tenth of "
+        "training; raise least_steps before comparing them."
+        for (corpus, task), value in most.items()
+    ]
+
+
+def _unscored(results: pd.DataFrame) -> list[str]:
+    rows = results[results["metric"] == "own_task_left_out"].drop_duplicates(["model", "subset"])
+    return [f"{r.model} is not scored on its own task: {r.subset}." for r in rows.itertuples(index=False)]
 
 
 def _lost_words(groups: Sequence[Group], results: pd.DataFrame) -> list[str]:

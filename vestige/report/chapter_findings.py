@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from vestige.report.curves import SCORE, Curve, curve_frame
+from vestige.report.curves import OWN_SCORE, SCORE, Curve, curve_frame, own_measure
 from vestige.report.findings import Finding
 from vestige.report.wording import GLUE, capital, layer, listing
 
@@ -15,7 +15,7 @@ _HELD = Curve(SCORE, "score", "frozen blocks", unit="percent", decimals=1)
 _KEPT = Curve(SCORE, "score", "kept blocks", unit="percent", decimals=1)
 _DROPPED = Curve(SCORE, "score", "dropped blocks", unit="percent", decimals=1)
 _LAST = Curve("perplexity", "perplexity", "last_replaced", decimals=1)
-_OWN = Curve("task_score", "score of its own task", unit="percent", decimals=1)
+_OWN = Curve(OWN_SCORE, "score of its own task", unit="percent", decimals=1)
 _ASKED = Curve("perplexity", "perplexity", decimals=1)
 
 
@@ -117,16 +117,35 @@ def _moved_attention(rows: pd.DataFrame, model: str) -> list[str]:
 
 def _erased(rows: pd.DataFrame, model: str) -> list[str]:
     """The layer at which erasing does the most, beside what random directions do there."""
-    said = []
-    for curve, what in ((_OWN, f"the score of {model} on its own task"), (_ASKED, f"the perplexity of {model}")):
+    said, measure = [], own_measure(rows)
+    named = (measure or "").removeprefix("task_").replace("_", " ")
+    for curve, what, mine in (
+        (_OWN, f"the {named} of {model} on its own task", measure),
+        (_ASKED, f"the perplexity of {model}", "perplexity"),
+    ):
         none, erased, random = (_points(rows, curve, model, subset) for subset in ("none", "erased", "random"))
         if erased.empty:
             continue
-        most = (erased["value"] - none["value"]).abs().idxmax()
-        text = f"{capital(what)} is {_told(none.loc[most], curve)}; with the property erased from {layer(most)}, where "
-        text += f"that does the most, {_told(erased.loc[most], curve)}, with random directions instead"
-        said.append(f"{text} {_told(random.loc[most], curve)}.")
+        level = _told(none.iloc[0], curve)
+        always = rows.loc[rows["metric"] == f"{mine}_majority", "value"].astype(float)
+        level += f" (always the same answer: {curve.text(float(always.mean()))})" if len(always) else ""
+        moved = [at for at in erased.index if not _alike(erased.loc[at], none.loc[at])]
+        if not moved:
+            where = layer(erased.index[0]) if len(erased) == 1 else "any one layer"
+            said.append(f"{capital(what)} is {level}; erasing the property from {where} does not move it beyond that.")
+            continue
+        most = (erased["value"] - none["value"]).loc[moved].abs().idxmax()
+        text = f"{capital(what)} is {level}; with the property erased from {layer(most)}"
+        text += ", where that does the most," if len(erased) > 1 else ""
+        said.append(
+            f"{text} {_told(erased.loc[most], curve)}, with random directions instead {_told(random.loc[most], curve)}."
+        )
     return said
+
+
+def _alike(one: pd.Series, other: pd.Series) -> bool:
+    """Whether nothing tells two values apart."""
+    return bool(one["value"] == other["value"]) if pd.isna(other["low"]) else _overlap(one, other)
 
 
 def _best(curve: Curve, lowest: bool = False) -> Rule:

@@ -1,6 +1,6 @@
 """The chapters on the page: per task the curves with their tables, what comparisons say, and drawn trees."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -62,7 +62,7 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
             block.charts = [charts.add(curves_chart(frame, curve, _levels(rows, curve), f"{title}: {heading}"))]
         block.charts += _maps(rows, curve, title, charts)
         blocks.append(block)
-    further = (_whole(rows), _by_label(rows))
+    further = (_whole(rows), _by_input(rows, chapter.curves), _by_label(rows))
     return [*blocks, *(block for block in further if block)]
 
 
@@ -167,6 +167,20 @@ def _whole(rows: pd.DataFrame) -> Block | None:
     return Block(
         "Perplexity of the models as they are", "", tables=[Table("", ["model", "perplexity", "interval"], lines)]
     )
+
+
+def _by_input(rows: pd.DataFrame, curves: Sequence[Curve]) -> Block | None:
+    """What is read from several layers together: mixes, layers side by side."""
+    inputs = rows[rows["subset"].notna() & rows["layer"].isna() & rows["axis"].isna() & rows["label"].isna()]
+    tables = []
+    for curve in curves:
+        part = inputs[inputs["metric"] == curve.metric]
+        if part.empty or curve.axis:
+            continue
+        means = part.groupby(["subset", "model"], sort=False)["value"].mean().unstack()[list(part["model"].unique())]
+        lines = [[str(name), *map(curve.text, means.loc[name].astype(float))] for name in part["subset"].unique()]
+        tables.append(Table(capital(curve.title), ["input", *map(str, means.columns)], lines))
+    return Block("By input", "", tables=tables) if tables else None
 
 
 def _by_label(rows: pd.DataFrame) -> Block | None:

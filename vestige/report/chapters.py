@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from vestige.measures.similarity import MEASURES
-from vestige.report.curves import SCORE, Curve
+from vestige.report.curves import OWN_SCORE, SCORE, Curve
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ CHAPTERS = (
         "tuned on, the language model, a probe at that layer and one at the last layer. Beside it, as many random "
         "directions erased.",
         (
-            Curve("task_score", "score of its own task (%)", unit="percent", decimals=1),
+            Curve(OWN_SCORE, "score of its own task (%)", unit="percent", decimals=1),
             Curve("accuracy", "probe at the layer (%)", unit="percent", decimals=1),
             Curve("last_accuracy", "probe at the last layer (%)", unit="percent", decimals=1),
             Curve("perplexity", "perplexity", decimals=1),
@@ -127,6 +127,7 @@ CHAPTERS = (
         "Micro-averaged F1 of probes that see the vectors of one or two spans only, by the layer that they read.",
         (
             Curve("f1_micro", "F1 (%)", unit="percent", decimals=1),
+            Curve("f1_micro", "F1 (%)", "last layer mixed", "last layer of the mix", "percent", 1),
             Curve("mix_weight", "weight in the mix", decimals=3),
         ),
     ),

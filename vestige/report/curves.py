@@ -10,6 +10,8 @@ from vestige.report.wording import number, points, signed
 
 SCORE = "score"
 """Stands for the measure that the task is scored by, whatever its name."""
+OWN_SCORE = "own score"
+"""Stands for the measure that a model's own task is judged by."""
 _BESIDE = ("_low", "_high", "_majority")
 
 
@@ -50,12 +52,20 @@ def score_metric(rows: pd.DataFrame) -> str | None:
     return next((name for name in named if name != "trained_parameters"), None)
 
 
+def own_measure(rows: pd.DataFrame) -> str | None:
+    """The measure that the own task of a model, of which rows are, is judged by: the first one."""
+    named = rows.loc[rows["metric"].str.startswith("task_"), "metric"].drop_duplicates()
+    return next((name for name in named if not name.endswith(_BESIDE)), None)
+
+
 def curve_frame(rows: pd.DataFrame, curve: Curve, models: Sequence[str]) -> pd.DataFrame:
     """One row a point: model, subset, x, value, low, high, runs.
 
     Values are means over runs of fine-tuning and probe seeds. With one run the interval is the
     analysis' own, with several it is the range of the runs.
     """
+    if curve.metric == OWN_SCORE:
+        rows = _own_scores(rows)
     metric = score_metric(rows) if curve.metric == SCORE else curve.metric
     place = "x" if curve.axis else "layer"
     plain = rows[rows["label"].isna() & rows["head"].isna() & rows["layer2"].isna() & rows[place].notna()]
@@ -79,6 +89,17 @@ def curve_frame(rows: pd.DataFrame, curve: Curve, models: Sequence[str]) -> pd.D
     order = {name: place for place, name in enumerate(models)}
     found = found[found["model"].isin(order)].drop(columns=["own_low", "own_high"])
     return found.sort_values(["x"], kind="stable").sort_values("model", key=lambda m: m.map(order), kind="stable")
+
+
+def _own_scores(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every model's own measure, under one name."""
+    parts = [rows[:0]]
+    for _, part in rows.groupby("model", sort=False):
+        name = own_measure(part)
+        names = {f"{name}{side}": f"{OWN_SCORE}{side}" for side in ("", "_low", "_high")}
+        mine = part[part["metric"].isin(names)]
+        parts.append(mine.assign(metric=mine["metric"].map(names).astype(rows["metric"].dtype)))
+    return pd.concat(parts)
 
 
 def named_series(frame: pd.DataFrame) -> pd.DataFrame:

@@ -107,11 +107,13 @@ def named_sources(inputs: Sequence[str], widths: Sequence[int]) -> dict[str, Sou
             f"mix 0-{top}",
         )
     found = {name: source for asked in inputs for name, source in known[asked].items()}
-    if len(set(widths)) > 1 and (mixed := next((name for name, source in found.items() if source.mixed), None)):
-        raise AnalysisError(
-            f"{mixed!r}: layers of {', '.join(map(str, sorted(set(widths))))} units cannot be mixed",
-            fix="leave mix and mixes out of inputs; layers are probed one by one",
-        )
+    for name, source in found.items():
+        units = sorted({widths[layer] for layer in source.layers})
+        if source.mixed and len(units) > 1:
+            raise AnalysisError(
+                f"{name!r}: layers of {', '.join(map(str, units))} units cannot be mixed",
+                fix="leave it out of inputs; layers are probed one by one",
+            )
     return found
 
 

@@ -12,6 +12,7 @@ All layers are trained together by Adam on noisy passes; activations are drawn i
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 
 import numpy as np
 import torch
@@ -34,6 +35,12 @@ class VariationalRecipe:
     rate: float = 1e-3
     batch: int = 256
     epochs: int = 200
+    least_steps: int = 10_000
+    """Where the epochs have fewer, there are more of them: from its start at e^-9 a variance needs so many to grow."""
+
+    def epochs_of(self, steps: int) -> int:
+        """How often data is read that takes so many steps."""
+        return max(self.epochs, ceil(self.least_steps / steps))
 
 
 def kl_gaussian(mean: Tensor, log_variance: Tensor) -> Tensor:
@@ -63,12 +70,22 @@ class BayesianLinear:
         return [self.z_mean, self.z_log_variance, self.mean, self.log_variance, self.bias, self.bias_log_variance]
 
     def noisy(self, rows: Tensor, generator: torch.Generator) -> Tensor:
-        """A draw of the outputs for rows (layers, rows, inputs)."""
+        """Outputs for rows (layers, rows, inputs), each with a draw of the weights of its own."""
         drawn = torch.empty(rows.shape).normal_(generator=generator)
         scaled = rows * (self.z_mean + drawn * (0.5 * self.z_log_variance).exp())
         mean = torch.baddbmm(self.bias, scaled, self.mean)
         variance = torch.baddbmm(self.bias_log_variance.exp(), scaled.square(), self.log_variance.exp())
         return mean + (variance + EPSILON).sqrt() * torch.empty(mean.shape).normal_(generator=generator)
+
+    def drawn(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """Outputs for rows that share one draw of the weights: those of one example, such as a span's words."""
+
+        def draw(mean: Tensor, log_variance: Tensor) -> Tensor:
+            noise = torch.empty(mean.shape).normal_(generator=generator)
+            return mean + noise * (0.5 * log_variance).exp()
+
+        scaled = rows * draw(self.z_mean, self.z_log_variance)
+        return torch.baddbmm(draw(self.bias, self.bias_log_variance), scaled, draw(self.mean, self.log_variance))
 
     def mean_output(self, rows: Tensor) -> Tensor:
         """With everything at its posterior mean."""
@@ -93,6 +110,8 @@ class VariationalFit:
     """(layers,): nats for the weights."""
     data: np.ndarray
     """(layers,): nats for the labels, given the weights' posterior means."""
+    falling: np.ndarray
+    """(layers,): share of its length by which the code fell in the last tenth of the epochs."""
     network: Sequence[BayesianLinear]
 
     def log_probabilities(self, layers: Sequence[Features]) -> Tensor:
@@ -117,7 +136,11 @@ def train_variational(
     adam = torch.optim.Adam([p for part in network for p in part.parameters()], lr=recipe.rate)
     rows = len(labels)
     order = np.random.default_rng([seed, rows])
-    for _ in range(recipe.epochs):
+    epochs = recipe.epochs_of(ceil(rows / recipe.batch))
+    late = 0.0
+    for epoch in range(epochs):
+        if epoch == late_epoch(epochs):
+            late = _length(network, layers, labels).sum(0)
         shuffled = order.permutation(rows)
         for start in range(0, rows, recipe.batch):
             which = np.sort(shuffled[start : start + recipe.batch])
@@ -128,11 +151,22 @@ def train_variational(
             (loss / len(which)).backward()
             adam.step()
         tick()
+    kl, data = _length(network, layers, labels)
+    return VariationalFit(kl, data, late / (kl + data) - 1, network)
+
+
+def late_epoch(epochs: int) -> int:
+    """The epoch that begins the last tenth."""
+    return epochs - ceil(epochs / 10)
+
+
+def _length(network: Sequence[BayesianLinear], layers: Sequence[Features], labels: Tensor) -> np.ndarray:
+    """(2, layers): nats of the weights and of the labels."""
     with torch.no_grad():
         data = torch.zeros(len(layers), dtype=torch.float64)
         for span, batch in _blocks(layers):
             data += _price(_forward(network, batch), labels[span]).double()
-        return VariationalFit(_kl(network).double().numpy(), data.numpy(), network)
+        return np.stack([_kl(network).double().numpy(), data.numpy()])
 
 
 def _forward(network: Sequence[BayesianLinear], rows: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -2,8 +2,10 @@
 
 The probe is that of `edge_model`, and its four linear maps are those of `variational`. Nothing in it is
 free: the layer norm has no weights of its own, since the scales of the map above it do the same, and
-the scores of a mix are Gaussian with prior N(0, 1) like all other weights. Every probe has draws of its
-own, so that what becomes of one does not depend on those trained beside it.
+the scores of a mix are Gaussian with prior N(0, 1) like all other weights. The words of a span are read
+by one draw of the weights, as they are by one probe: draws of their own would be averaged away and make
+the probe of long spans cheap. Every probe has its own generator, so that what becomes of it does
+not depend on those trained beside it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ from torch.nn import functional
 from vestige.solvers.edge_coder import Labels
 from vestige.solvers.edge_model import Batch, Edges, Source, pool_spans, read_batch
 from vestige.solvers.edges import layers_of, predictions, sentence_batches
-from vestige.solvers.variational import BayesianLinear, VariationalRecipe, kl_gaussian
+from vestige.solvers.variational import BayesianLinear, VariationalRecipe, kl_gaussian, late_epoch
 
 BATCH = 32
 """Sentences a step reads."""
@@ -56,16 +58,19 @@ class VariationalEdgeProbe:
     def __call__(self, batch: Batch, drawn: bool = False) -> Tensor:
         """(targets, classes): logits of the posterior means or, drawn, of weights drawn from the posterior."""
 
-        def through(part: BayesianLinear, rows: Tensor) -> Tensor:
+        def of_words(part: BayesianLinear, rows: Tensor) -> Tensor:
+            return (part.drawn(rows[None], self.draws) if drawn else part.mean_output(rows[None]))[0]
+
+        def of_targets(part: BayesianLinear, rows: Tensor) -> Tensor:
             return (part.noisy(rows[None], self.draws) if drawn else part.mean_output(rows[None]))[0]
 
         vectors = self.source.read(batch.rows, self._shares(drawn))
         pooled = []
         for members, project, attend in zip(batch.roles, self.project, self.attend, strict=True):
-            projected = through(project, vectors[members.own])
-            pooled.append(pool_spans(projected, through(attend, projected)[:, 0], members))
-        hidden = torch.tanh(through(self.hidden, torch.cat(pooled, dim=1)))
-        return through(self.output, functional.layer_norm(hidden, hidden.shape[1:]))
+            projected = of_words(project, vectors[members.own])
+            pooled.append(pool_spans(projected, of_words(attend, projected)[:, 0], members))
+        hidden = torch.tanh(of_targets(self.hidden, torch.cat(pooled, dim=1)))
+        return of_targets(self.output, functional.layer_norm(hidden, hidden.shape[1:]))
 
     def _shares(self, drawn: bool) -> Tensor:
         """(layers,): of the layers in the mix."""
@@ -81,6 +86,8 @@ class EdgeCode:
     kl: float
     data: float
     """The labels, given the weights' posterior means."""
+    falling: float
+    """Share of its length by which the code fell in the last tenth of the epochs."""
 
 
 def train_variational_edges(
@@ -91,23 +98,33 @@ def train_variational_edges(
     seed: int = 0,
     tick: Callable[[], None] = lambda: None,
 ) -> list[EdgeCode]:
-    """A probe per source, all in the same passes, for a fixed number of epochs; its layers are `recipe.hidden` wide."""
+    """A probe per source, all in the same passes; its maps are `recipe.hidden` wide."""
     widths, targets = [features.width for features in train.layers], len(train.labels)
     roles, [hidden] = train.spans.shape[1], recipe.hidden
     probes = [VariationalEdgeProbe(source, widths, roles, labels.classes, hidden, seed) for source in sources]
     adams = [torch.optim.Adam(probe.parameters(), lr=recipe.rate, fused=True) for probe in probes]
-    layers, epoch = layers_of(probes), ceil(train.sentences / BATCH)
-    batches = islice(sentence_batches(train, BATCH, seed), recipe.epochs * epoch)
-    for step, which in enumerate(batches, start=1):
-        batch = read_batch(train, which, layers)
-        for probe, adam in zip(probes, adams, strict=True):
-            data = labels.nats(probe(batch, drawn=True), batch.labels).sum()
-            adam.zero_grad()
-            (data / len(which) + probe.kl() / targets).backward()
-            adam.step()
-        if step % epoch == 0:
-            tick()
+    layers, steps = layers_of(probes), ceil(train.sentences / BATCH)
+    batches, late = sentence_batches(train, BATCH, seed), np.zeros(len(probes))
+    epochs = recipe.epochs_of(steps)
+    for epoch in range(epochs):
+        if epoch == late_epoch(epochs):
+            late = _lengths(train, probes, labels).sum(0)
+        for which in islice(batches, steps):
+            batch = read_batch(train, which, layers)
+            for probe, adam in zip(probes, adams, strict=True):
+                data = labels.nats(probe(batch, drawn=True), batch.labels).sum()
+                adam.zero_grad()
+                ((data * steps + probe.kl()) / targets).backward()
+                adam.step()
+        tick()
+    found = _lengths(train, probes, labels)
+    falling = late / found.sum(0) - 1
+    return [EdgeCode(*code) for code in zip(probes, *found.tolist(), falling.tolist(), strict=True)]
+
+
+def _lengths(train: Edges, probes: Sequence[VariationalEdgeProbe], labels: Labels) -> np.ndarray:
+    """(2, probes): nats of the weights and of the labels."""
     prices = np.zeros(len(probes))
     for span, logits in predictions(train, probes):
         prices += labels.nats(logits, torch.from_numpy(train.labels[span])).sum(1).numpy()
-    return [EdgeCode(probe, probe.kl().item(), data) for probe, data in zip(probes, prices.tolist(), strict=True)]
+    return np.array([[probe.kl().item() for probe in probes], prices])

@@ -74,7 +74,7 @@ class Cell:
     reference: Side | None = None
     """The model it is compared with, of an analysis that takes two."""
     own: dict[str, str] | None = None
-    """`task_file` and `folder` of the task that the study tuned the model on, where the analysis asks for its head."""
+    """`task_file`, `folder` and `data` (a hash) of the task that the study tuned the model on, where asked for."""
 
     @property
     def model(self) -> str:
@@ -90,7 +90,7 @@ class Cell:
         content = [self.fingerprint, self.data, self.analysis, self.version, self.parameters, self.threads]
         against = [] if self.reference is None else [self.reference.fingerprint]
         heads = [side.head for side in (self.side, self.reference) if side is not None and side.head is not None]
-        own = [] if self.own is None else [Path(self.own["task_file"]).name, *Path(self.own["folder"]).parts[-2:]]
+        own = [] if self.own is None else [self.own["data"]]
         return digest_json([*content, self.baseline, *against, *heads, *own])
 
     @property

@@ -9,7 +9,7 @@ from vestige.analyses.base import Analysis
 from vestige.cache import cache_folder
 from vestige.corpus.load import load_corpus
 from vestige.corpus.store import save_task
-from vestige.corpus.types import Corpus, words_digest
+from vestige.corpus.types import Corpus, Task, words_digest
 from vestige.digest import digest_json
 from vestige.errors import SpecError
 from vestige.models.encoder import Encoder
@@ -223,20 +223,14 @@ def _cells(
             continue
         base = spec.reference_of(name) if two else None
         own = None
-        if "task_head" in parameters.needs and tuned is not None and mine.source is not None:
-            where, _, about = tuned.task.partition("/")
-            own = {"task_file": str(save_task(corpora[where].task(about), root / "tasks"))}
-            own["folder"] = mine.source["source"]
+        if parameters.wants_own_task and tuned is not None and mine.source is not None:
+            own = _own(tuned.task, corpora, mine.source["source"], root)
         for wanted in analysis.tasks:
             in_corpus, _, label = wanted.partition("/")
             if in_corpus != corpus_name:
                 continue
             task = corpus.task(label)
-            data = [
-                {split: words_digest(sentences) for split, sentences in corpus.splits.items()},
-                task.digest(corpus.splits),
-                [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished],
-            ]
+            data = [*_digests(task), [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished]]
             yield Cell(
                 side=mine.side(name, parameters),
                 run=run,
@@ -253,6 +247,23 @@ def _cells(
                 reference=reference.side(base, parameters) if base is not None and reference is not None else None,
                 own=own,
             )
+
+
+def _own(name: str, corpora: Mapping[str, Corpus], folder: str, root: Path) -> dict[str, str]:
+    """What a cell is told of the task that its model was tuned on; folders of tuned models are named by content."""
+    corpus, _, label = name.partition("/")
+    task, kept = corpora[corpus].task(label), Path(folder).relative_to(root / "models")
+    return {
+        "task_file": str(save_task(task, root / "tasks")),
+        "folder": folder,
+        "data": digest_json([*_digests(task), kept.as_posix()]),
+    }
+
+
+def _digests(task: Task) -> list[Any]:
+    """Of words and labels of every split."""
+    splits = task.corpus.splits
+    return [{split: words_digest(sentences) for split, sentences in splits.items()}, task.digest(splits)]
 
 
 def _describe_corpus(corpus: Corpus) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from vestige.analyses.erasure import Erasure, erase_and_score
 from vestige.analyses.perplexity import Perplexity
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus, Sentence
-from vestige.errors import AnalysisError
+from vestige.errors import AnalysisError, CorpusError
 from vestige.finetune.model import load_tuned
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune
@@ -279,16 +279,28 @@ def test_in_a_study_a_tuned_model_is_scored_on_its_own_task(tmp_path):
     alone = pd.DataFrame(erase_and_score(folder, sizes(), own.task("opinion"), [1, 3]).rows)
     alone = alone[alone["metric"].str.startswith("task_")]
     keys = ["metric", "layer", "subset"]
-    found, expected = (frame.set_index(keys)["value"].astype(float).sort_index() for frame in (mine, alone))
+    found, expected = (
+        frame[frame["layer"].notna()].set_index(keys)["value"].astype(float).sort_index() for frame in (mine, alone)
+    )
     assert found.index.tolist() == expected.index.tolist() and np.allclose(found, expected)
-    assert found["task_score", 1, "none"] == found["task_accuracy", 1, "none"] > 0.9
+    assert found["task_accuracy", 1, "none"] > 0.9
+    assert rows[rows["metric"] == "task_accuracy_majority"]["value"].item() == 0.5
     page = run().report().read_text(encoding="utf-8")
-    assert "score of its own task" in page.lower()
-    rows = run(own_split=None).results
+    assert "score of its own task" in page.lower() and "the accuracy of tuned on its own task" in page.lower()
+    key = run().tables.cells.set_index("model")["cell"]
+    given.corpora["opinions"] = Corpus("renamed", dict(own.splits), {"opinion": "sentence"}, ("a note",))
+    assert run().tables.cells.set_index("model")["cell"].equals(key), "names and notes play no role"
+    with pytest.raises(CorpusError, match="no split 'later'"):
+        run(own_split="later")
+    del given.corpora["opinions"].splits["dev"]
+    page, rows = (one := run(own_split=None)).report().read_text(encoding="utf-8"), one.results
     assert not rows["metric"].str.startswith("task_").any()
+    assert "tuned is not scored on its own task: its corpus has neither dev nor test" in page
     models["base"] = {"load": models["base"], "read": {"sink": True}}
-    with pytest.raises(AnalysisError, match=r"tuned is not read as it was tuned .sink"):
-        run(own_split="dev")
+    rows = run().results
+    assert "(sink)" in rows[rows["metric"] == "own_task_left_out"]["subset"].item()
+    rows = run(own_task=False).results
+    assert not rows["metric"].str.startswith(("task_", "own_")).any()
 
 
 def test_parts_of_speech_in_minilm(minilm, data, cache, tmp_path):

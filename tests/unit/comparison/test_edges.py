@@ -11,9 +11,12 @@ FEW = Settings(resamples=199)
 
 
 def table(hits, inputs=("layer 1", "mix", "mix 0-1", "mix 0-2")):
-    """One target a sentence: predicted always, right where `hits` says so."""
+    """One target a sentence: predicted always, right where `hits` says so, of the first mix the other way round."""
+    names = [f"s{i}" for i in range(len(hits))]
     parts = [
-        pd.DataFrame({"sentence": [f"s{i}" for i in range(len(hits))], "subset": name, "probe_seed": 0, "hits": hits})
+        pd.DataFrame(
+            {"sentence": names, "subset": name, "probe_seed": 0, "hits": hits[::-1] if "0-1" in name else hits}
+        )
         for name in inputs
     ]
     frame = pd.concat(parts, ignore_index=True).assign(predicted=1, gold=1, targets=1)
@@ -31,6 +34,18 @@ def test_f1_is_compared_per_input_and_the_whole_mix_once():
     assert (found["low"] > 0.15).all() and (found["high"] < 0.45).all() and (found["runs"] == 1).all()
     judged = control_false_discoveries(found.assign(analysis="edge_probe", params="p"), FEW)
     assert set(judged["verdict"]) == {"higher"}
+
+
+def test_a_mix_of_some_layers_is_compared_though_it_is_the_largest_there_is():
+    base, tuned = np.array([1] * 60 + [0] * 40), np.array([1] * 90 + [0] * 10)
+    found = compare_edges(*(one(hits) for one, hits in ((_some, base), (lambda h: [_some(h)], tuned))), FEW)
+    assert found[found["metric"] == "f1_micro"]["subset"].tolist() == ["mix", "mix 0-1"]
+    same = compare_edges(table(base, ("mix", "mix 0-2")), [_some(tuned).replace("mix 0-1", "mix 0-2")], FEW)
+    assert same[same["metric"] == "f1_micro"]["subset"].tolist() == ["mix", "mix 0-2"], "alike in one model only"
+
+
+def _some(hits):
+    return table(hits, ("mix", "mix 0-1"))
 
 
 def test_sentences_that_lost_targets_are_left_out_and_counted():

@@ -129,19 +129,33 @@ class TestFindings:
         (finding,) = chapter_findings("perplexity", frame(rows, model="tuned"), "Text")
         assert "from 12.0 to 90.0" in finding.text and "25.0, with the last 2 blocks" in finding.text
 
-    def test_erasure_names_the_layer_where_it_does_the_most_beside_random_directions(self):
-        values = {"none": (0.8, 0.8), "erased": (0.75, 0.5), "random": (0.79, 0.78)}
+    def erased(self, values, metric="task_las", more=()):
         rows = [
-            {"metric": "task_score", "value": value, "layer": layer, "subset": subset}
+            {"metric": name, "value": value, "layer": layer, "subset": subset}
             for subset, levels in values.items()
             for layer, value in enumerate(levels)
+            for name in (metric, *more)
         ]
-        (finding,) = chapter_findings("erasure", frame(rows, model="tuned"), "Tags")
-        assert "tuned on its own task is 80.0; with the property erased from layer" in finding.text
+        return frame(rows, model="tuned")
+
+    def test_erasure_names_the_layer_where_it_does_the_most_beside_random_directions(self):
+        values = {"none": (0.8, 0.8), "erased": (0.75, 0.5), "random": (0.79, 0.78)}
+        (finding,) = chapter_findings("erasure", self.erased(values, more=["task_uas"]), "Tags")
+        assert "The las of tuned on its own task is 80.0; with the property erased from layer" in finding.text
         assert finding.text.endswith("50.0, with random directions instead 78.0.")
-        rows = [{**row, "metric": "perplexity", "value": 10 / row["value"]} for row in rows]
-        (finding,) = chapter_findings("erasure", frame(rows, model="tuned"), "Tags")
+        values = {subset: [10 / level for level in levels] for subset, levels in values.items()}
+        (finding,) = chapter_findings("erasure", self.erased(values, "perplexity"), "Tags")
         assert "perplexity of tuned is 12.5;" in finding.text and "20.0, with random" in finding.text
+
+    def test_erasure_that_does_nothing_claims_nothing(self):
+        values = dict.fromkeys(("none", "erased", "random"), (0.8, 0.8))
+        (finding,) = chapter_findings("erasure", self.erased(values), "Tags")
+        assert finding.text.endswith("is 80.0; erasing the property from any one layer does not move it beyond that.")
+        rows = self.erased({"none": (0.8, 0.8), "erased": (0.79, 0.78), "random": (0.8, 0.8)})
+        sides = [rows.assign(metric=f"task_las_{side}", value=rows["value"] + by)
+                 for side, by in (("low", -0.05), ("high", 0.05))]  # fmt: skip
+        (finding,) = chapter_findings("erasure", pd.concat([rows, *sides]), "Tags")
+        assert "does not move it beyond that" in finding.text
 
     def test_an_analysis_without_a_rule_says_nothing(self):
         assert chapter_findings("minimal_pairs", frozen(), "MNLI") == []
@@ -150,6 +164,17 @@ class TestFindings:
 class TestPage:
     def test_every_chapter_has_a_name_of_its_own(self):
         assert len({chapter.name for chapter in CHAPTERS}) == len(CHAPTERS)
+
+    def test_mixes_are_shown_whether_along_an_axis_or_by_name(self):
+        at = {"metric": "f1_micro", "model": "base"}
+        mixes = [{**at, "subset": "mixes", "axis": "last layer mixed", "x": x, "value": 0.5 + x / 10} for x in (0, 2)]
+        rows = frame([*mixes, {**at, "subset": "mix", "value": 0.83}], analysis="edge_probe")
+        ((_, (section,)),) = chapter_sections(reading(rows), Charts())
+        told = {block.heading: [line for table in block.tables for line in table.rows] for block in section.blocks}
+        assert told == {
+            "F1 (%) by last layer of the mix": [["0", "50.0"], ["2", "70.0"]],
+            "By input": [["mix", "83.0"]],
+        }
 
     def test_minimal_pairs_are_a_table_by_paradigm(self):
         rows = [

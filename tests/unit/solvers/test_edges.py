@@ -252,7 +252,7 @@ def test_names_of_inputs():
         "mix 0-2": Source((0, 1, 2), mixed=True),
     }
     assert list(named_sources(("layers",), [6, 5])) == ["layer 0", "layer 1"]
-    assert named_sources(("mix 0-1",), [6, 6, 6]) == {"mix 0-1": Source((0, 1), mixed=True)}
+    assert named_sources(("mix 0-1",), [6, 6, 5]) == {"mix 0-1": Source((0, 1), mixed=True)}
 
 
 @pytest.mark.parametrize(
