@@ -156,6 +156,16 @@ def test_one_run_is_about_one_checkpoint() -> None:
     assert "a and b: 3 fine-tuning runs each, averaged" in said and "c: 2 fine-tuning runs, averaged" in said
 
 
+def test_labels_that_train_lacks_and_codes_that_still_fall_are_told() -> None:
+    frames = small_frames()
+    more = frames.results.iloc[:3].assign(
+        metric=["unseen_labels", "still_falling", "still_falling"], value=[7.0, 0.034, 0.002], subset="dev", n=90
+    )
+    said = caveats([], pd.concat([frames.results, more]), frames.lock, {"tuned": 1})
+    assert sum("7 of 90 labels of dev do not occur in train" in line for line in said) == 1
+    assert sum("still got shorter by up to 3 % in the last tenth" in line for line in said) == 1
+
+
 def test_few_items_and_pairs_left_out_are_told() -> None:
     frames = small_frames()
     more = frames.results.iloc[:2].assign(metric=["items_per_unit", "left_out_pairs"], value=[0.5, 3.0], n=[100, 40])
