@@ -136,6 +136,25 @@ def unlearnt(run: StudyRun, titles: Mapping[str, str]) -> list[str]:
     ]
 
 
+def layer_lines(
+    frame: pd.DataFrame, value: str, colours: Mapping[str, str], legend: str, *, height: int = 220, shared: bool = True
+) -> alt.FacetChart:
+    """Curves by layer: columns layer, value, curve (one of `colours`) and panel, in the order in which panels stand."""
+    shown = [name for name in colours if name in set(frame["curve"])]
+    curves = (
+        alt.Chart(frame)
+        .mark_line(point=True)
+        .encode(
+            alt.X("layer:Q").title("layer (0: embeddings)").axis(tickMinStep=1, format="d"),
+            alt.Y("value:Q").title(value).scale(zero=False),
+            alt.Color("curve:N", sort=shown, title=legend).scale(domain=shown, range=[colours[name] for name in shown]),
+        )
+        .properties(width=330, height=height)
+    )
+    panels = alt.Facet("panel:N", sort=list(frame["panel"].unique()), title=None)
+    return curves.facet(facet=panels, columns=2).resolve_scale(y="shared" if shared else "independent")
+
+
 def percent(share: float) -> str:
     """A share in percent, with two digits as the papers have it."""
     return f"{100 * share:.2f}"

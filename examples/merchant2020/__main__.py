@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from examples.merchant2020 import used
-from examples.page import Claim, Page, command, one, pick, unlearnt
+from examples.page import Claim, Page, command, layer_lines, one, pick, unlearnt
 from vestige.report.wording import listing
 from vestige.study.run import StudyRun
 
@@ -230,26 +230,9 @@ def _change(row: pd.Series) -> str:
     return f"{100 * row['difference']:+.1f} ({100 * row['low']:+.1f} to {100 * row['high']:+.1f}){shown}"
 
 
-def _lines(frame: pd.DataFrame, value: str, facet: str, order: list[str]) -> alt.FacetChart:
-    domain = [name for name in COLOURS if name in set(frame["model"])]
-    return (
-        alt.Chart(frame)
-        .mark_line(point=True)
-        .encode(
-            alt.X("layer:Q").title("layer (0: embeddings)").axis(tickMinStep=1, format="d"),
-            alt.Y("value:Q").title(value).scale(zero=False),
-            alt.Color("model:N", sort=domain, title="tuned on").scale(
-                domain=domain, range=[COLOURS[name] for name in domain]
-            ),
-        )
-        .properties(width=330, height=220)
-        .facet(facet=alt.Facet(f"{facet}:N", sort=order, title=None), columns=2)
-    )
-
-
 def _frame(run: StudyRun, analysis: str, metric: str, models: list[str], **where: str) -> pd.DataFrame:
     parts = [
-        pd.DataFrame({"value": values, "layer": range(len(values)), "model": TUNED.get(model, model)})
+        pd.DataFrame({"value": values, "layer": range(len(values)), "curve": TUNED.get(model, model)})
         for model in models
         if len(values := _by_layer(run, analysis, metric, model, **where))
     ]
@@ -259,35 +242,25 @@ def _frame(run: StudyRun, analysis: str, metric: str, models: list[str], **where
 def _trees(run: StudyRun) -> alt.FacetChart:
     titles = {"dspr": "distances (DSpr)", "nspr": "depths (NSpr)"}
     frame = pd.concat(
-        _frame(run, "structural_probe", metric, ["base", *TUNED]).assign(probe=title)
+        _frame(run, "structural_probe", metric, ["base", *TUNED]).assign(panel=title)
         for metric, title in titles.items()
     )
-    return _lines(frame, "Spearman correlation", "probe", list(titles.values()))
+    return layer_lines(frame, "Spearman correlation", COLOURS, "tuned on")
 
 
 def _on_text(run: StudyRun) -> alt.FacetChart:
-    frame = _frame(run, "similarity", "rsa", list(TUNED), corpus="wikitext2").assign(text="WikiText-2")
-    return _lines(frame, "RSA with the base model", "text", ["WikiText-2"])
+    frame = _frame(run, "similarity", "rsa", list(TUNED), corpus="wikitext2").assign(panel="WikiText-2")
+    return layer_lines(frame, "RSA with the base model", COLOURS, "tuned on")
 
 
 def _by_domain(run: StudyRun) -> alt.FacetChart:
     frame = pd.concat(
-        _frame(run, "similarity", "rsa", ["mnli", "squad"], corpus=corpus).assign(text=title)
+        _frame(run, "similarity", "rsa", [model], corpus=corpus).assign(curve=title, panel=TUNED[model])
+        for model in ("mnli", "squad")
         for corpus, title in PLACES.items()
     )
-    return (
-        alt.Chart(frame)
-        .mark_line(point=True)
-        .encode(
-            alt.X("layer:Q").title("layer (0: embeddings)").axis(tickMinStep=1, format="d"),
-            alt.Y("value:Q").title("RSA with the base model").scale(zero=False),
-            alt.Color("text:N", sort=list(PLACES.values()), title="read").scale(
-                range=["#888888", "#ccbb44", "#ee6677"]
-            ),
-        )
-        .properties(width=330, height=220)
-        .facet(facet=alt.Facet("model:N", sort=["MNLI", "SQuAD"], title=None), columns=2)
-    )
+    colours = dict(zip(PLACES.values(), ("#888888", "#ccbb44", "#ee6677"), strict=True))
+    return layer_lines(frame, "RSA with the base model", colours, "read")
 
 
 def _codes(page: Page, run: StudyRun) -> None:

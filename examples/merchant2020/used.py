@@ -6,7 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from examples.page import Page, one, pick
+from examples.page import Page, layer_lines, one, pick
 from vestige.report.curves import own_measure
 from vestige.study.run import StudyRun
 
@@ -46,21 +46,9 @@ def _used(run: StudyRun, tuned: Mapping[str, str]) -> alt.FacetChart:
     parts = []
     for model, title in tuned.items():
         wide = _erasures(run, None, model).rename(columns=ERASED)
-        parts.append((100 * wide).reset_index().melt("layer", var_name="erased").assign(model=title))
-    return (
-        alt.Chart(pd.concat(parts))
-        .mark_line(point=True)
-        .encode(
-            alt.X("layer:Q").title("layer (0: embeddings)").axis(tickMinStep=1, format="d"),
-            alt.Y("value:Q").title("score on dev (%)").scale(zero=False),
-            alt.Color("erased:N", sort=list(ERASED.values()), title="erased").scale(
-                domain=list(ERASED.values()), range=["#bbbbbb", "#aa3377", "#66ccee"]
-            ),
-        )
-        .properties(width=330, height=180)
-        .facet(facet=alt.Facet("model:N", sort=list(tuned.values()), title=None), columns=2)
-        .resolve_scale(y="independent")
-    )
+        parts.append((100 * wide).reset_index().melt("layer", var_name="curve").assign(panel=title))
+    colours = dict(zip(ERASED.values(), ("#bbbbbb", "#aa3377", "#66ccee"), strict=True))
+    return layer_lines(pd.concat(parts), "score on dev (%)", colours, "erased", height=180, shared=False)
 
 
 def _used_in_words(run: StudyRun, tuned: Mapping[str, str]) -> str:

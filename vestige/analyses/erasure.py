@@ -105,7 +105,8 @@ class Erasure(Analysis):
         self._probe(inputs, encoder, data, erasers, outcome)
         self._ask(inputs, encoder, erasers, outcome)
         if inputs.own is not None and own_split is not None:
-            _score(load_tuned(inputs.own.folder, inputs.device), inputs.own.task, own_split, erasers, outcome)
+            tuned = load_tuned(inputs.own.folder, inputs.device)
+            _score(tuned, inputs.own.task, own_split, erasers, outcome, inputs.model)
         return outcome
 
     def _own_split(self, own: Own | None, encoder: HuggingFaceEncoder, outcome: Outcome) -> str | None:
@@ -267,25 +268,27 @@ def erase_and_score(
         outcome.add("rank", found.rank, layer=layer)
         for one in erasers[layer]:
             outcome.add("change", one.change(rows[layer]), layer=layer, **one.where)
-    _score(model, task, split, erasers, outcome)
+    _score(model, task, split, erasers, outcome, encoder.name)
     return outcome
 
 
-def _score(model: Tunable, task: Task, split: str, erasers: Mapping[int, Sequence[Variant]], outcome: Outcome) -> None:
+def _score(
+    model: Tunable, task: Task, split: str, erasers: Mapping[int, Sequence[Variant]], outcome: Outcome, name: str
+) -> None:
     """The measures of a tuned model's task with every eraser in it, and that of always the same answer."""
     plain = score(model, task, split)
     primary = model.problem.primary
     if (always := plain.metrics[primary].majority) is not None:
         outcome.add(f"task_{primary}_majority", always, n=len(plain.ids))
-    with bar(f"{task.name} of {model.encoder.name}, erased", sum(len(each) for each in erasers.values())) as shown:
+    with bar(f"{task.name} of {name}, erased", sum(len(each) for each in erasers.values())) as shown:
         for layer, one in ((layer, one) for layer, each in erasers.items() for one in each):
             with one.applied(model.encoder, layer):
                 found = plain if one.eraser is None else score(model, task, split, majority=False)
             where = {"layer": layer, "n": len(found.ids), **one.where}
-            for name in sorted(found.metrics, key=lambda name: name != primary):
+            for measure in sorted(found.metrics, key=lambda measure: measure != primary):
                 for side in ("", "_low", "_high"):
-                    value = getattr(found.metrics[name], side.strip("_") or "value")
-                    outcome.add(f"task_{name}{side}", value, **where)
+                    value = getattr(found.metrics[measure], side.strip("_") or "value")
+                    outcome.add(f"task_{measure}{side}", value, **where)
             shown.advance()
 
 

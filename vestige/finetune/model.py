@@ -96,12 +96,13 @@ def build(
     device: str,
 ) -> Tunable:
     """The backbone under a head drawn from the seed, with what the recipe freezes frozen."""
-    config = _config(backbone.config, problem, recipe)
+    own = _own(problem, recipe) or (problem.fallback and not _native_fits(problem, backbone, recipe))
+    config = _config(backbone.config, problem, recipe, own)
     pads = with_padding(tokenizer, config)
     torch.manual_seed(seed)
-    whole = _fresh(problem, config, recipe, name)
+    whole = _fresh(problem, config, own, name)
     _fill(whole.base_model, backbone, recipe)
-    head = problem.head(width_of(config)) if _own(problem, recipe) else None
+    head = problem.head(width_of(config)) if own else None
     if recipe.freeze is not None:
         freeze(whole.base_model, recipe.freeze)
     if head is not None:
@@ -125,20 +126,20 @@ def load_tuned(folder: str | Path, device: str = "cpu") -> Tunable:
     recipe = make_recipe(log["recipe"])
     problem = restore_problem(log["kind"], {**log["problem"], "recipe": recipe})
     tokenizer = load_tokenizer(folder)
-    adapter = (folder / "adapter_config.json").exists()
+    adapter, own = (folder / "adapter_config.json").exists(), (folder / HEAD).exists()
     if adapter:
         backbone, _ = load_backbone(model_folder(log["base"]), torch.float32, False, False, None, AS_IS)
-        config = _config(backbone.config, problem, recipe)
-        whole: Any = _fresh(problem, config, recipe, str(folder))
+        config = _config(backbone.config, problem, recipe, own)
+        whole: Any = _fresh(problem, config, own, str(folder))
         _fill(whole.base_model, backbone, recipe)
         pads = with_padding(tokenizer, config)
         encoder = HuggingFaceEncoder(whole.base_model, pads, str(folder), device)
         whole = _load_adapter(whole, folder)
     else:
-        whole = _load_whole(folder, problem, recipe)
+        whole = _load_whole(folder, problem, own)
         encoder = HuggingFaceEncoder(whole.base_model, with_padding(tokenizer, whole.config), str(folder), device)
         config = whole.config
-    head = problem.head(width_of(config)) if _own(problem, recipe) else None
+    head = problem.head(width_of(config)) if own else None
     if head is not None:
         head.load_state_dict(load_file(folder / HEAD))
     return Tunable(whole, head, problem, encoder).to(device).eval()
@@ -171,14 +172,28 @@ def _own(problem: Problem, recipe: Recipe) -> bool:
     return problem.native is None or (problem.kind in ("classes", "numbers") and recipe.pooling == "mean")
 
 
-def _config(base: PretrainedConfig, problem: Problem, recipe: Recipe) -> PretrainedConfig:
+def _native_fits(problem: Problem, backbone: PreTrainedModel, recipe: Recipe) -> bool:
+    """Whether transformers has a head for the problem on all of this backbone; some read a part of it (T5's)."""
+    kind = getattr(transformers, str(problem.native))
+    try:
+        with torch.device("meta"), quiet_transformers():
+            whole = kind.from_config(_config(backbone.config, problem, recipe, own=False), dtype=torch.float32)
+    except ValueError:
+        return False
+    known, needed = (
+        {key for key in m.state_dict() if not key.startswith("pooler.")} for m in (backbone, whole.base_model)
+    )
+    return known == needed
+
+
+def _config(base: PretrainedConfig, problem: Problem, recipe: Recipe, own: bool) -> PretrainedConfig:
     config = deepcopy(base)
     if recipe.dropout is not None:
         for key, value in config.to_dict().items():
             rate = isinstance(value, float | int) or value is None
             if rate and not isinstance(value, bool) and ("dropout" in key or key.endswith("pdrop")):
                 setattr(config, key, recipe.dropout)
-    if not _own(problem, recipe):
+    if not own:
         names = problem.labels if len(problem.labels) == problem.outputs else range(problem.outputs)
         config.id2label = {index: str(label) for index, label in enumerate(names)}
         config.label2id = {label: index for index, label in config.id2label.items()}
@@ -188,9 +203,9 @@ def _config(base: PretrainedConfig, problem: Problem, recipe: Recipe) -> Pretrai
     return config
 
 
-def _fresh(problem: Problem, config: PretrainedConfig, recipe: Recipe, name: str) -> PreTrainedModel:
+def _fresh(problem: Problem, config: PretrainedConfig, own: bool, name: str) -> PreTrainedModel:
     """The model with weights drawn anew, all of them."""
-    kind = AutoModel if _own(problem, recipe) else getattr(transformers, str(problem.native))
+    kind = AutoModel if own else getattr(transformers, str(problem.native))
     try:
         with quiet_transformers():
             return kind.from_config(config, dtype=torch.float32)
@@ -250,8 +265,8 @@ def _load_adapter(whole: PreTrainedModel, folder: Path) -> Any:
     return PeftModel.from_pretrained(whole, str(folder))
 
 
-def _load_whole(folder: Path, problem: Problem, recipe: Recipe) -> PreTrainedModel:
-    kind = AutoModel if _own(problem, recipe) else getattr(transformers, str(problem.native))
+def _load_whole(folder: Path, problem: Problem, own: bool) -> PreTrainedModel:
+    kind = AutoModel if own else getattr(transformers, str(problem.native))
     with quiet_transformers():
         whole, info = kind.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True)
     if lost := sorted(info["missing_keys"]):

@@ -82,6 +82,27 @@ def test_padding_changes_no_answer(family, tmp_path):
         assert np.ptp(together) > 0
 
 
+@pytest.mark.parametrize(("family", "make"), [("bart", words), ("t5", words), ("t5", questions)])
+@pytest.mark.parametrize("lora", [None, {"r": 4, "alpha": 8}], ids=["whole", "lora"])
+def test_families_that_transformers_has_no_head_for_get_one_of_ours(family, make, lora, tmp_path, cache):
+    """It reads the encoder's states, learns, is saved beside the backbone and answers the same when loaded."""
+    task = make()
+    recipe = replace(THOROUGH, rate=1e-2, lora=lora)
+    tuned = finetune(tiny.save(family, tmp_path / family), task, recipe, threads=1, cache=cache)
+    curve = tuned.log["curve"]
+    assert (tuned.folder / "head.safetensors").exists()
+    assert curve[-1]["loss"] < 0.9 * curve[1]["loss"]
+    assert score(tuned, task).summary() == tuned.log["scores"]["dev"]
+    model = load_tuned(tuned.folder)
+    sentences = task.corpus["dev"][:4]
+    assert answer(model, sentences, task.name)[0] == [answer(model, [s], task.name)[0][0] for s in sentences]
+    batch = load_model(tuned.folder, base=str(tmp_path / family) if lora else None).encode(task.corpus["dev"])
+    for ours, inside in zip(
+        load_model(tuned.folder).hidden_states(batch), model.encoder.hidden_states(batch), strict=True
+    ):
+        assert torch.equal(ours, inside)
+
+
 def test_the_mean_leaves_padding_out():
     torch.manual_seed(0)
     head = MeanHead(8, 2, 0.1).eval()

@@ -318,8 +318,9 @@ class TestWhatGoesWrong:
         half = score(tuned, opinions(labels=("good", "ham")))
         assert half.metrics["accuracy"].value <= 0.5
 
-    def test_a_family_without_the_head(self, tmp_path, cache):
+    def test_a_family_without_the_head(self, tmp_path, cache, monkeypatch):
         folder = tiny.save("bart", tmp_path / "bart")
+        monkeypatch.setattr("vestige.finetune.problems.words.Words.fallback", False)
         with pytest.raises(ModelError, match="no AutoModelForTokenClassification for bart"):
             finetune(folder, words(), QUICK, threads=1, cache=cache)
 

@@ -33,6 +33,7 @@ class Answers(Problem):
 
     kind = "answers"
     native = "AutoModelForQuestionAnswering"
+    fallback = True
     adapter = "QUESTION_ANS"
     primary = "f1"
 
@@ -104,16 +105,18 @@ class Answers(Problem):
         context = torch.tensor([[*row, *[False] * (longest - len(row))] for row in inside])
         return {"context": context, "cls": torch.tensor([e.note[1] for e in batch])}
 
+    def head(self, width: int) -> nn.Module:
+        return nn.Linear(width, self.outputs)
+
     def loss(self, output: Any, given: dict[str, Tensor], head: nn.Module | None) -> Tensor:
         start, end = (
-            cross_entropy(logits.float(), given["target"][:, place])
-            for place, logits in enumerate((output.start_logits, output.end_logits))
+            cross_entropy(logits, given["target"][:, place]) for place, logits in enumerate(_ends(output, head))
         )
         return (start + end) / 2
 
     def read(self, output: Any, given: dict[str, Tensor], head: nn.Module | None, batch: Sequence[Example]) -> list:
         """Per window: score and characters of its best stretch, and the score of the CLS token."""
-        start, end = output.start_logits.float(), output.end_logits.float()
+        start, end = _ends(output, head)
         context = given["context"]
         size = start.shape[1]
         near = torch.ones(size, size, dtype=torch.bool, device=start.device).triu().tril(self.recipe.max_answer - 1)
@@ -155,6 +158,14 @@ class Answers(Problem):
     def majority(self, task: Task, sentences: Sequence[Sentence]) -> list[str]:
         texts = Counter((s.annotations["answer_texts"] or ("",))[0] for s in task.corpus["train"])
         return [texts.most_common(1)[0][0]] * len(sentences)
+
+
+def _ends(output: Any, head: nn.Module | None) -> tuple[Tensor, Tensor]:
+    """(windows, tokens) each: how likely the answer starts, or ends, at a token."""
+    if head is None:
+        return output.start_logits.float(), output.end_logits.float()
+    start, end = head(output.last_hidden_state).float().unbind(-1)
+    return start, end
 
 
 def _cut(tokenizer: PreTrainedTokenizerBase, question: str, longest: int) -> tuple[str, int]:

@@ -22,6 +22,8 @@ class Problem(ABC):
     kind: ClassVar[str]
     native: ClassVar[str | None]
     """The transformers class whose heads solve it; None where the head is ours."""
+    fallback: ClassVar[bool] = False
+    """Whether a head of our own stands in where transformers has none for a family."""
     adapter: ClassVar[str | None] = None
     """What peft calls it."""
 

@@ -22,11 +22,13 @@ _NONE = -100
 class Words(Problem):
     """Labels of words; words past the limit have none and count as wrong.
 
-    As transformers' heads are linear, the logits of a word's sub-words are chosen or averaged as its states would be.
+    As heads are linear, the logits of a word's sub-words are chosen or averaged as its states would be. Families
+    for which transformers has no such head (BART, T5) get one of ours, on the states of the encoder.
     """
 
     kind = "words"
     native = "AutoModelForTokenClassification"
+    fallback = True
     adapter = "TOKEN_CLS"
     primary = "accuracy"
 
@@ -60,12 +62,15 @@ class Words(Problem):
             given["target"] = torch.tensor([[*e.target, *[_NONE] * (most - len(e.target))] for e in batch])
         return given
 
+    def head(self, width: int) -> nn.Module:
+        return nn.Linear(width, self.outputs)
+
     def loss(self, output: Any, given: dict[str, Tensor], head: nn.Module | None) -> Tensor:
-        logits = given["weights"] @ output.logits.float()
+        logits = given["weights"] @ _logits(output, head)
         return cross_entropy(logits.flatten(0, 1), given["target"].flatten(), ignore_index=_NONE)
 
     def read(self, output: Any, given: dict[str, Tensor], head: nn.Module | None, batch: Sequence[Example]) -> list:
-        best = (given["weights"] @ output.logits.float()).argmax(-1).tolist()
+        best = (given["weights"] @ _logits(output, head)).argmax(-1).tolist()
         return [
             [self.labels[row[w]] if w in example.note else None for w in range(example.encoded.words)]
             for row, example in zip(best, batch, strict=True)
@@ -85,3 +90,8 @@ class Words(Problem):
     def unfit(self, task: Task, split: str) -> str | None:
         found = {label for labels in task.labels(split) for label in labels}
         return None if found & {*self.labels} else f"the labels are {', '.join(sorted(found)[:5])}"
+
+
+def _logits(output: Any, head: nn.Module | None) -> Tensor:
+    """(sentences, tokens, labels)."""
+    return (output.logits if head is None else head(output.last_hidden_state)).float()
