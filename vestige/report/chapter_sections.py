@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import pandas as pd
 
 from vestige.analyses import find_analysis
 from vestige.report.blocks import Block, Section
+from vestige.report.change_findings import Change, change_findings, task_changes
 from vestige.report.chapter_findings import chapter_findings
 from vestige.report.chapters import CHAPTERS, Chapter
 from vestige.report.charts import Charts
@@ -14,7 +16,6 @@ from vestige.report.curve_figures import curves_chart, pairs_map
 from vestige.report.curves import Curve, curve_frame, named_series
 from vestige.report.domains import domain_blocks, domain_findings
 from vestige.report.findings import Finding
-from vestige.report.measures import of_task
 from vestige.report.reading import Reading
 from vestige.report.tables import Table, layer_cell
 from vestige.report.trees import drawn_trees
@@ -23,15 +24,16 @@ from vestige.report.wording import bare_chance, capital, number
 
 def chapter_sections(reading: Reading, charts: Charts) -> list[tuple[Chapter, list[Section]]]:
     """Per analysis that the run has and that is told by curves: a section a task."""
-    found = []
+    found, opening = [], set(chapter_headlines(reading))
     for chapter in CHAPTERS:
-        sections = _sections(reading, chapter, charts)
+        sections = _sections(reading, chapter, charts, opening)
         if sections:
             found.append((chapter, sections))
     return found
 
 
-def _sections(reading: Reading, chapter: Chapter, charts: Charts) -> list[Section]:
+def _sections(reading: Reading, chapter: Chapter, charts: Charts, opening: set[Finding]) -> list[Section]:
+    """`opening`: findings that stand at the top of the page."""
     sections = []
     for name, part, title in _tasks(reading, chapter):
         blocks = _blocks(chapter, part, title, charts)
@@ -43,7 +45,9 @@ def _sections(reading: Reading, chapter: Chapter, charts: Charts) -> list[Sectio
                 Block("Trees", "Annotated edges above, those of the probe below; dashed: wrong.", drawings=drawings)
             )
         if blocks:
-            sections.append(Section(title, name, _findings(reading, chapter, part, title)[1], blocks))
+            told = _findings(reading, chapter, part, title)
+            findings = [*(change.finding for change in told.changes), *told.curves, *told.domains]
+            sections.append(Section(title, name, [one for one in findings if one not in opening], blocks))
     return sections
 
 
@@ -68,12 +72,9 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
 
 def _changes(reading: Reading, chapter: Chapter, rows: pd.DataFrame) -> list[Block]:
     """What the comparisons say of the same task under the same setting."""
-    if reading.comparisons.empty:
+    mine = task_changes(reading, rows)
+    if mine.empty:
         return []
-    first, known = rows.iloc[0], reading.comparisons
-    if "other_corpus" in known:
-        known = known[known["other_corpus"].isna()]
-    mine = of_task(known, first["corpus"], first["task"], first["params"])
     known_as = {curve.metric: curve for curve in chapter.curves}
     tables = []
     for (model, metric), part in mine.groupby(["model", "metric"], sort=False):
@@ -199,21 +200,33 @@ def _by_label(rows: pd.DataFrame) -> Block | None:
 
 
 def chapter_headlines(reading: Reading) -> list[Finding]:
-    """The first findings of every task of every chapter; the others stand with their task."""
+    """What opens the page: of every chapter the largest change, or else what is first said of every task."""
     found = []
     for chapter in CHAPTERS:
-        for _, part, title in _tasks(reading, chapter):
-            found += _findings(reading, chapter, part, title)[0]
+        told = [_findings(reading, chapter, part, title) for _, part, title in _tasks(reading, chapter)]
+        changes = [change for one in told for change in one.changes]
+        if changes:
+            found.append(max(changes, key=lambda change: change.size).finding)
+        for one in told:
+            found += [*(() if changes else one.curves[:1]), *one.domains[:1]]
     return found
 
 
-def _findings(
-    reading: Reading, chapter: Chapter, rows: pd.DataFrame, title: str
-) -> tuple[list[Finding], list[Finding]]:
-    """Those that open the page, one of the curves and one of the domain, and those that do not."""
+class _Told(NamedTuple):
+    """What is said of a task: what changed, what its curves show, and how the domain bears on them."""
+
+    changes: list[Change]
+    curves: list[Finding]
+    domains: list[Finding]
+
+
+def _findings(reading: Reading, chapter: Chapter, rows: pd.DataFrame, title: str) -> _Told:
     lead = f"{chapter.title.rstrip('?')}: {title}"
-    kinds = chapter_findings(chapter.name, rows, lead), domain_findings(reading, rows, chapter.curves, lead)
-    return [found for kind in kinds for found in kind[:1]], [found for kind in kinds for found in kind[1:]]
+    return _Told(
+        change_findings(reading, rows, chapter.curves, lead),
+        chapter_findings(chapter.name, rows, lead),
+        domain_findings(reading, rows, chapter.curves, lead),
+    )
 
 
 def _tasks(reading: Reading, chapter: Chapter) -> Iterator[tuple[str, pd.DataFrame, str]]:

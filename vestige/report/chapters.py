@@ -104,7 +104,7 @@ CHAPTERS = (
         (
             Curve("bits_per_label", "bits per label", decimals=3),
             Curve("compression", "compression", decimals=2),
-            Curve("saved", "saved of the uniform code (%)", unit="percent", decimals=1),
+            Curve("saved", "what is saved of the uniform code (%)", unit="percent", decimals=1),
             Curve("control_bits_per_label", "bits per control label", decimals=3),
         ),
     ),

@@ -161,6 +161,45 @@ class TestFindings:
         assert chapter_findings("minimal_pairs", frozen(), "MNLI") == []
 
 
+class TestChanges:
+    """What is said of fine-tuning where models are compared; it opens the page, not what a base model's curve is like."""
+
+    def opening(self, changes, half=0.01, metric="uuas"):
+        rows = frame([{"metric": metric, "value": 0.5, "layer": layer} for layer in range(4)])
+        rows["analysis"] = "structural_probe"
+        where = {"analysis": "structural_probe", "corpus": "mnli", "task": "mnli"}
+        tables = [comparison(values, metric, half, model=model, **where) for model, values in changes.items()]
+        found = reading(rows, pd.concat(tables, ignore_index=True))
+        (first,), ((_, (section,)),) = chapter_headlines(found), chapter_sections(found, Charts())
+        return first, section.findings
+
+    def test_the_largest_change_opens_the_page_and_the_others_stand_with_the_task(self):
+        changes = {"a": [0, 0, 0.05, 0.1], "b": [0.03, -0.2, 0.02, 0.04]}
+        first, rest = self.opening(changes)
+        text = first.text.replace("\u00a0", " ")
+        assert text == (
+            "In b, UUAS is lower than in base at layer 1 (40.0 \u2192 20.0, 95 % interval \u221221.00 to \u221219.00, "
+            "q = 0.001); higher at the embeddings and layers 2 and 3."
+        )
+        assert first.kind == "lower"
+        assert [finding.text.split(" (")[0] for finding in rest[:1]] == ["In a, UUAS is higher than in base at layer 3"]
+        assert rest[0].text.endswith("; also at layer 2.") and first not in rest
+
+    def test_where_nothing_is_shown_nothing_is_claimed(self):
+        first, _ = self.opening({"a": [0.01, -0.02, 0, 0]}, half=0.1)
+        assert first.kind == "undecided" and "nowhere shown to differ from base; the largest" in first.text
+        first, _ = self.opening({"a": [0, 0, 0, 0]}, half=0.001)
+        assert first.kind == "unchanged"
+        assert first.text == "In a, UUAS is as in base everywhere, within \u00b10.50."
+
+    def test_places_are_the_inputs_of_probes_where_they_have_names(self):
+        rows = frame([{"metric": "f1_micro", "value": 0.5, "subset": "mix"}], analysis="edge_probe")
+        where = {"analysis": "edge_probe", "corpus": "mnli", "task": "mnli"}
+        table = comparison([0.1, 0.2, 0.3], "f1_micro", 0.01, **where).assign(subset=["mix", "top", "cat"])
+        (first,) = chapter_headlines(reading(rows, table))
+        assert "F1 is higher than in base from cat" in first.text and first.text.endswith("; also from mix and top.")
+
+
 class TestPage:
     def test_every_chapter_has_a_name_of_its_own(self):
         assert len({chapter.name for chapter in CHAPTERS}) == len(CHAPTERS)

@@ -85,7 +85,7 @@ def test_the_corpus_of_the_tuning_has_a_block_with_all_corpora_in_one_chart():
 
 def test_the_other_corpora_and_runs_without_a_domain_have_none():
     assert len(blocks(reading(differences()), "mnli")) == 1 and not blocks(reading(differences()), "wiki")
-    for comparisons in (pd.DataFrame(), differences().drop(columns="other_corpus")):
+    for comparisons in (pd.DataFrame(), differences().drop(columns="other_corpus").assign(params="another")):
         found = reading(comparisons)
         assert not blocks(found, "mnli") and not said(found)
 
