@@ -81,7 +81,10 @@ def test_the_variational_code_prices_planted_labels_between_their_entropy_and_th
     noise = rng.normal(size=(1500, 8))
     layers = [Features(rows.astype(np.float32)) for rows in (clear, noise)]
     fit = train_variational(
-        layers, torch.tensor(labels), 4, VariationalRecipe(hidden=(8,), rate=0.03, epochs=60, least_steps=0)
+        layers,
+        torch.tensor(labels),
+        4,
+        VariationalRecipe(hidden=(8,), rate=0.03, variance_rate=0.03, epochs=60, least_steps=0),
     )
     bits = (fit.kl + fit.data) / log(2)
     uniform = 1500 * 2

@@ -110,7 +110,7 @@ def test_a_layer_costs_the_same_whatever_is_read_beside_it():
     np.testing.assert_allclose(alone, together[1:], rtol=1e-6)
 
 
-VARIATIONAL = VariationalRecipe(hidden=(8,), rate=0.03, epochs=60, least_steps=0)
+VARIATIONAL = VariationalRecipe(hidden=(8,), rate=0.03, variance_rate=0.03, epochs=60, least_steps=0)
 
 
 def variational(data, sources=BOTH):
@@ -155,7 +155,7 @@ def test_copies_of_a_word_cost_what_the_word_does():
 
 def test_a_code_that_was_trained_too_briefly_says_so():
     data = made(classes(4))
-    recipe = replace(VARIATIONAL, rate=1e-3, epochs=10)
+    recipe = replace(VARIATIONAL, rate=1e-3, variance_rate=1e-3, epochs=10)
     [brief], [whole] = (train_variational_edges(data, BOTH[:1], Labels.of(data), one) for one in (recipe, VARIATIONAL))
     assert brief.falling > 0.01 > abs(whole.falling)
     assert brief.kl > 5 * whole.kl

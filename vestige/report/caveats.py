@@ -10,7 +10,7 @@ from vestige.report.groups import Group
 from vestige.report.neuron_rows import ANALYSIS
 from vestige.report.wording import count, listing, threshold
 
-FALLING = 0.01
+FALLING = 0.02
 """A variational code that fell by more in the last tenth of training is not one that was found."""
 
 

@@ -45,10 +45,15 @@ class VariationalEdgeProbe:
     def maps(self) -> list[BayesianLinear]:
         return [*self.project, *self.attend, self.hidden, self.output]
 
-    def parameters(self) -> list[Tensor]:
-        """All that is trained."""
-        mix = [self.scores, self.scores_log_variance] if self.source.mixed else []
-        return [*mix, *(one for part in self.maps for one in part.parameters())]
+    @property
+    def means(self) -> list[Tensor]:
+        mix = [self.scores] if self.source.mixed else []
+        return [*mix, *(one for part in self.maps for one in part.means)]
+
+    @property
+    def log_variances(self) -> list[Tensor]:
+        mix = [self.scores_log_variance] if self.source.mixed else []
+        return [*mix, *(one for part in self.maps for one in part.log_variances)]
 
     def kl(self) -> Tensor:
         """Nats for all weights."""
@@ -102,7 +107,7 @@ def train_variational_edges(
     widths, targets = [features.width for features in train.layers], len(train.labels)
     roles, [hidden] = train.spans.shape[1], recipe.hidden
     probes = [VariationalEdgeProbe(source, widths, roles, labels.classes, hidden, seed) for source in sources]
-    adams = [torch.optim.Adam(probe.parameters(), lr=recipe.rate, fused=True) for probe in probes]
+    adams = [recipe.adam(probe.means, probe.log_variances) for probe in probes]
     layers, steps = layers_of(probes), ceil(train.sentences / BATCH)
     batches, late = sentence_batches(train, BATCH, seed), np.zeros(len(probes))
     epochs = recipe.epochs_of(steps)
