@@ -38,7 +38,8 @@ def _erasures(run: StudyRun, metric: str | None, model: str) -> pd.DataFrame:
 def _erased_probe(run: StudyRun, tuned: Mapping[str, str]) -> str:
     found = np.concatenate([_erasures(run, "accuracy", model)["erased"] for model in ("base", *tuned)])
     majority = one(pick(run.results, analysis="erasure"), "majority", model="base")
-    level, least = f"{100 * found.min():.1f} to {100 * found.max():.1f}", f"{100 * majority:.1f}"
+    level = " to ".join(dict.fromkeys(f"{100 * value:.1f}" for value in (found.min(), found.max())))
+    least = f"{100 * majority:.1f}"
     return f"A linear probe of an erased layer gets {level} % of the words right, the most frequent tag {least} %."
 
 
