@@ -3,7 +3,7 @@
 Every number in a sentence is a number of the table, with its interval where the analysis gives one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
@@ -25,10 +25,12 @@ Rule = Callable[[pd.DataFrame, str], list[str]]
 
 def chapter_findings(analysis: str, rows: pd.DataFrame, title: str) -> list[Finding]:
     """What is found of one task; nothing where the analysis has no rule."""
-    rule = _RULES.get(analysis)
-    if rule is None:
-        return []
-    texts = [text for model in rows["model"].drop_duplicates() for text in rule(rows[rows["model"] == model], model)]
+    models = rows["model"].drop_duplicates()
+    if analysis == "erasure":
+        texts = _erased(rows, list(models))
+    else:
+        rule = _RULES.get(analysis, lambda rows, model: [])
+        texts = [text for model in models for text in rule(rows[rows["model"] == model], model)]
     return [Finding(title, text, "note", 2.0) for text in texts]
 
 
@@ -40,8 +42,8 @@ def _frozen(rows: pd.DataFrame, model: str) -> list[str]:
     deep = [x for x in points.index if x >= 0 and _overlap(points.loc[x], whole)]
     if deep:
         reach = "the embeddings alone" if deep[-1] == 0 else f"the embeddings and {_blocks(deep[-1])}"
-        text = f"With {reach} of {model} held fixed the score {_told(points.loc[deep[-1]], _HELD)} and that of the"
-        text += f" whole tuned model {_told(whole, _HELD)} lie in each other's intervals"
+        text = f"With {reach} of {model} held fixed the score {_told(points.loc[deep[-1]], _HELD)} is not shown to fall"
+        text += f" below that of the whole tuned model {_told(whole, _HELD)}"
     else:
         text = f"Whatever is held fixed in {model}, the score falls below that of the whole tuned model"
         text += f" {_told(whole, _HELD)}"
@@ -57,7 +59,7 @@ def _cut(rows: pd.DataFrame, model: str) -> list[str]:
     first = points.iloc[0]
     text = f"Cut to {_blocks(points.index[0])}, {model} scores {_told(first, _KEPT)}, whole {_told(whole, _KEPT)}"
     if enough != points.index[-1]:
-        text += f"; with {_blocks(enough)}, {_told(points.loc[enough], _KEPT)}, each lies in the other's interval"
+        text += f"; with {_blocks(enough)}, {_told(points.loc[enough], _KEPT)}, it is not shown to fall below that"
     return [f"{text}."]
 
 
@@ -115,37 +117,44 @@ def _moved_attention(rows: pd.DataFrame, model: str) -> list[str]:
     ]
 
 
-def _erased(rows: pd.DataFrame, model: str) -> list[str]:
-    """The layer at which erasing does the most, beside what random directions do there."""
-    said, measure = [], own_measure(rows)
-    named = (measure or "").removeprefix("task_").replace("_", " ")
-    for curve, what, mine in (
-        (_OWN, f"the {named} of {model} on its own task", measure),
-        (_ASKED, f"the perplexity of {model}", "perplexity"),
-    ):
-        none, erased, random = (_points(rows, curve, model, subset) for subset in ("none", "erased", "random"))
-        if erased.empty:
-            continue
-        level = _told(none.iloc[0], curve)
-        always = rows.loc[rows["metric"] == f"{mine}_majority", "value"].astype(float)
-        level += f" (always the same answer: {curve.text(float(always.mean()))})" if len(always) else ""
-        moved = [at for at in erased.index if not _alike(erased.loc[at], none.loc[at])]
-        if not moved:
-            where = layer(erased.index[0]) if len(erased) == 1 else "any one layer"
-            said.append(f"{capital(what)} is {level}; erasing the property from {where} does not move it beyond that.")
-            continue
-        most = (erased["value"] - none["value"]).loc[moved].abs().idxmax()
-        text = f"{capital(what)} is {level}; with the property erased from {layer(most)}"
-        text += ", where that does the most," if len(erased) > 1 else ""
-        said.append(
-            f"{text} {_told(erased.loc[most], curve)}, with random directions instead {_told(random.loc[most], curve)}."
-        )
-    return said
+def _erased(rows: pd.DataFrame, models: Sequence[str]) -> list[str]:
+    """Of every model's own task, the largest effect first, and then of its perplexity."""
+    own, asked = [], []
+    for model in models:
+        mine = rows[rows["model"] == model]
+        measure = own_measure(mine)
+        named = (measure or "").removeprefix("task_").replace("_", " ")
+        own.append(_one_erased(mine, model, _OWN, f"the {named} of {model} on its own task", measure))
+        asked.append(_one_erased(mine, model, _ASKED, f"the perplexity of {model}", "perplexity"))
+    own.sort(key=lambda found: -found[0])
+    return [text for _, text in (*own, *asked) if text]
+
+
+def _one_erased(rows: pd.DataFrame, model: str, curve: Curve, what: str, metric: str | None) -> tuple[float, str]:
+    """The layer at which erasing does the most, beside what random directions do there; and how much it does."""
+    none, erased, random = (_points(rows, curve, model, subset) for subset in ("none", "erased", "random"))
+    if erased.empty:
+        return 0.0, ""
+    level = _told(none.iloc[0], curve)
+    always = rows.loc[rows["metric"] == f"{metric}_majority", "value"].astype(float)
+    level += f" (always the same answer: {curve.text(float(always.mean()))})" if len(always) else ""
+    moved = [at for at in erased.index if not _alike(erased.loc[at], none.loc[at])]
+    if not moved:
+        where = layer(erased.index[0]) if len(erased) == 1 else "any one layer"
+        return 0.0, f"{capital(what)} is {level}; erasing the property from {where} does not move it beyond that."
+    changes = (erased["value"] - none["value"]).loc[moved].abs()
+    most = changes.idxmax()
+    text = f"{capital(what)} is {level}; with the property erased from {layer(most)}"
+    text += ", where that does the most," if len(erased) > 1 else ""
+    text += f" {_told(erased.loc[most], curve)}, with random directions instead {_told(random.loc[most], curve)}."
+    return float(changes[most]), text
 
 
 def _alike(one: pd.Series, other: pd.Series) -> bool:
-    """Whether nothing tells two values apart."""
-    return bool(one["value"] == other["value"]) if pd.isna(other["low"]) else _overlap(one, other)
+    """Whether each of two values lies within the interval of the other; without intervals, whether they are equal."""
+    if pd.isna(one["low"]) or pd.isna(other["low"]):
+        return bool(one["value"] == other["value"])
+    return all(a["low"] <= b["value"] <= a["high"] for a, b in ((one, other), (other, one)))
 
 
 def _best(curve: Curve, lowest: bool = False) -> Rule:
@@ -169,7 +178,6 @@ _RULES: dict[str, Rule] = {
     "perplexity": _restored,
     "similarity": _least_alike,
     "attention": _moved_attention,
-    "erasure": _erased,
     "structural_probe": _best(Curve("uuas", "the share of edges recovered", unit="percent", decimals=1)),
     "description_length": _best(Curve("bits_per_label", "the code of a label, in bits,", decimals=3), lowest=True),
     "edge_probe": _best(Curve("f1_micro", "F1", unit="percent", decimals=1)),
@@ -193,7 +201,7 @@ def _told(point: pd.Series, curve: Curve) -> str:
 
 
 def _overlap(one: pd.Series, other: pd.Series) -> bool:
-    """Whether each value lies within the interval of the other: then nothing tells them apart."""
+    """Whether one is not shown to be below the other: neither lies under the other's interval."""
     if pd.isna(one["low"]) or pd.isna(other["low"]):
         return bool(one["value"] >= other["value"])
     return bool(one["high"] >= other["value"] and other["low"] <= one["value"])

@@ -107,7 +107,7 @@ class TestFindings:
     def test_freezing_names_the_deepest_depth_within_the_interval(self):
         (finding,) = chapter_findings("freezing", frozen(), "MNLI")
         assert "the embeddings and 1\u00a0block" in finding.text.replace("1 block", "1\u00a0block")
-        assert "60.0" in finding.text and "lie in each other's intervals" in finding.text
+        assert "60.0" in finding.text and "is not shown to fall below that of the whole" in finding.text
 
     def test_freezing_that_always_costs_says_so(self):
         rows = frame(scores({-1: 0.9, 0: 0.7, 1: 0.6}, "frozen blocks"))
@@ -156,6 +156,21 @@ class TestFindings:
                  for side, by in (("low", -0.05), ("high", 0.05))]  # fmt: skip
         (finding,) = chapter_findings("erasure", pd.concat([rows, *sides]), "Tags")
         assert "does not move it beyond that" in finding.text
+
+    def test_erasure_that_raises_perplexity_beyond_its_interval_says_so(self):
+        rows = self.erased({"none": (700.0, 700.0), "erased": (800.0, 4400.0), "random": (900.0, 910.0)}, "perplexity")
+        sides = [rows.assign(metric=f"perplexity_{side}", value=rows["value"] * by)
+                 for side, by in (("low", 0.75), ("high", 1.3))]  # fmt: skip
+        (finding,) = chapter_findings("erasure", pd.concat([rows, *sides]), "Tags")
+        assert "erased from layer 1, where that does the most, 4400.0" in finding.text
+
+    def test_the_own_task_that_loses_most_is_told_first_and_perplexities_last(self):
+        lost = {"a": 0.7, "b": 0.2, "c": 0.5}
+        values = {name: {"none": (0.8,), "erased": (level,), "random": (0.8,)} for name, level in lost.items()}
+        parts = [self.erased(levels).assign(model=name) for name, levels in values.items()]
+        parts.append(self.erased(values["a"], "perplexity").assign(model="a"))
+        told = [finding.text.split(" is ")[0] for finding in chapter_findings("erasure", pd.concat(parts), "Tags")]
+        assert told == [*(f"The las of {name} on its own task" for name in "bca"), "The perplexity of a"]
 
     def test_an_analysis_without_a_rule_says_nothing(self):
         assert chapter_findings("minimal_pairs", frozen(), "MNLI") == []
