@@ -11,6 +11,7 @@ from vestige.report.blocks import Block, Section
 from vestige.report.change_findings import Change, change_findings, task_changes
 from vestige.report.chapter_findings import chapter_findings
 from vestige.report.chapters import CHAPTERS, Chapter
+from vestige.report.chart_parts import FURTHER
 from vestige.report.charts import Charts
 from vestige.report.curve_figures import curves_chart, pairs_map
 from vestige.report.curves import Curve, curve_frame, named_series
@@ -58,16 +59,27 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
         frame = curve_frame(rows, curve, models)
         if frame.empty:
             continue
-        frame = named_series(_from_whole(frame))
         along = curve.along or "layer"
-        heading = f"{capital(curve.title)} by {along}"
-        block = Block(heading, _lede(frame), tables=[_table(frame, curve, along)])
-        if frame["x"].nunique() > 1:
-            block.charts = [charts.add(curves_chart(frame, curve, _levels(rows, curve), f"{title}: {heading}"))]
-        block.charts += _maps(rows, curve, title, charts)
-        blocks.append(block)
+        for whose, part in _apart(_from_whole(frame)):
+            mine = named_series(part)
+            heading = f"{capital(curve.title)} by {along}{whose}"
+            block = Block(heading, _lede(mine), tables=[_table(mine, curve, along)])
+            if mine["x"].nunique() > 1:
+                block.charts = [charts.add(curves_chart(mine, curve, _levels(rows, curve), f"{title}: {heading}"))]
+            blocks.append(block)
+        blocks[-1].charts += _maps(rows, curve, title, charts)
     further = (_whole(rows), _by_input(rows, chapter.curves), _by_label(rows))
     return [*blocks, *(block for block in further if block)]
+
+
+def _apart(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The curves of one picture: all of them or, where colours would not do and models have several, a model's."""
+    several = frame["subset"].nunique() > 1 and frame["model"].nunique() > 1
+    if not several or len(frame[["model", "subset"]].drop_duplicates()) <= len(FURTHER):
+        yield "", frame
+        return
+    for model, part in frame.groupby("model", sort=False):
+        yield f": {model}", part
 
 
 def _changes(reading: Reading, chapter: Chapter, rows: pd.DataFrame) -> list[Block]:

@@ -230,6 +230,20 @@ class TestPage:
             "By input": [["mix", "83.0"]],
         }
 
+    @pytest.mark.parametrize(("models", "pictures"), [("a", 1), ("ab", 1), ("abc", 3)])
+    def test_more_curves_than_colours_are_drawn_model_by_model(self, models, pictures):
+        rows = [
+            {"metric": "accuracy", "value": 0.5, "layer": layer, "subset": subset, "model": model}
+            for model in models
+            for subset in ("none", "erased", "random")
+            for layer in (0, 1)
+        ]
+        ((_, (section,)),) = chapter_sections(reading(frame(rows, analysis="erasure")), Charts())
+        assert len(section.blocks) == pictures and all(len(block.charts) == 1 for block in section.blocks)
+        if pictures > 1:
+            assert section.blocks[1].heading == "Probe at the layer (%) by layer: b"
+            assert section.blocks[1].tables[0].head == ["layer", "none", "erased", "random"]
+
     def test_minimal_pairs_are_a_table_by_paradigm(self):
         rows = [
             {"metric": "accuracy", "value": value, "n": 40, "label": label, "model": model}
