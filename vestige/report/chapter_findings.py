@@ -123,7 +123,8 @@ def _erased(rows: pd.DataFrame, models: Sequence[str]) -> list[str]:
     for model in models:
         mine = rows[rows["model"] == model]
         measure = own_measure(mine)
-        named = (measure or "").removeprefix("task_").replace("_", " ")
+        named = (measure or "").removeprefix("task_")
+        named = named.upper() if len(named) <= 3 else named.replace("_", " ")
         own.append(_one_erased(mine, model, _OWN, f"the {named} of {model} on its own task", measure))
         asked.append(_one_erased(mine, model, _ASKED, f"the perplexity of {model}", "perplexity"))
     own.sort(key=lambda found: -found[0])

@@ -141,7 +141,7 @@ class TestFindings:
     def test_erasure_names_the_layer_where_it_does_the_most_beside_random_directions(self):
         values = {"none": (0.8, 0.8), "erased": (0.75, 0.5), "random": (0.79, 0.78)}
         (finding,) = chapter_findings("erasure", self.erased(values, more=["task_uas"]), "Tags")
-        assert "The las of tuned on its own task is 80.0; with the property erased from layer" in finding.text
+        assert "The LAS of tuned on its own task is 80.0; with the property erased from layer" in finding.text
         assert finding.text.endswith("50.0, with random directions instead 78.0.")
         values = {subset: [10 / level for level in levels] for subset, levels in values.items()}
         (finding,) = chapter_findings("erasure", self.erased(values, "perplexity"), "Tags")
@@ -170,7 +170,7 @@ class TestFindings:
         parts = [self.erased(levels).assign(model=name) for name, levels in values.items()]
         parts.append(self.erased(values["a"], "perplexity").assign(model="a"))
         told = [finding.text.split(" is ")[0] for finding in chapter_findings("erasure", pd.concat(parts), "Tags")]
-        assert told == [*(f"The las of {name} on its own task" for name in "bca"), "The perplexity of a"]
+        assert told == [*(f"The LAS of {name} on its own task" for name in "bca"), "The perplexity of a"]
 
     def test_an_analysis_without_a_rule_says_nothing(self):
         assert chapter_findings("minimal_pairs", frozen(), "MNLI") == []
