@@ -180,6 +180,8 @@ def _native_fits(problem: Problem, backbone: PreTrainedModel, recipe: Recipe) ->
             whole = kind.from_config(_config(backbone.config, problem, recipe, own=False), dtype=torch.float32)
     except ValueError:
         return False
+    except (RuntimeError, TypeError):  # it cannot be made without memory: making it will tell
+        return True
     known, needed = (
         {key for key in m.state_dict() if not key.startswith("pooler.")} for m in (backbone, whole.base_model)
     )
