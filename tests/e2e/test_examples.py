@@ -11,7 +11,7 @@ from vestige.study.run import StudyRun
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("name", ["durrani2021", "merchant2020", "merchant2020_depth", "mosbach2020"])
+@pytest.mark.parametrize("name", ["durrani2020", "durrani2021", "merchant2020", "merchant2020_depth", "mosbach2020"])
 def test_a_page_is_written_from_its_tables(name, tmp_path):
     kept = EXAMPLES / name
     page = Page(tmp_path, StudyRun.open(kept / "results"))
