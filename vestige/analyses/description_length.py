@@ -106,7 +106,8 @@ class DescriptionLength(Analysis):
         outcome = Outcome()
         for remark in data.remarks():
             outcome.add(**remark)
-        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", self.seeds * data.train.layers) as shown:
+        steps = self.seeds * data.train.layers if self.code == "online" else None
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", steps) as shown:
             for seed in range(self.seeds):
                 sent = Sent.of(data, seed, control)
                 blocks = cut_blocks(sent.sizes, len(data.classes), self.fractions)
@@ -178,9 +179,10 @@ class DescriptionLength(Analysis):
     def _seed(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, shown: Bar) -> None:
         for group in data.train.width_groups:
             if self.code == "variational":
-                self._variational(report, data, sent, group)
+                self._variational(report, data, sent, group, shown)
             elif self.probe == "mlp":
                 self._mlp(report, data, sent, blocks, group)
+                shown.advance(len(group))
             else:
                 for layer in group:
                     self._linear(report, data, sent, blocks, layer)
@@ -219,12 +221,13 @@ class DescriptionLength(Analysis):
                 report.online(name, {"layer": layer}, code, place * len(sent.names) + at)
                 report.accuracy(name, {"layer": layer}, predicted[place, at] == sent.labels[self.split][at])
 
-    def _variational(self, report: "_Report", data: LabelledRows, sent: Sent, group: range) -> None:
+    def _variational(self, report: "_Report", data: LabelledRows, sent: Sent, group: range, shown: Bar) -> None:
         budget = RESIDENT_BYTES // len(group)
         layers = [sent.labelled(data, layer, budget).features for layer in group]
         held = [data.features(self.split, layer) for layer in group]
         for at, name in enumerate(sent.names):
-            fit = train_variational(layers, sent.labels["train"][at], len(data.classes), self._recipe, report.seed)
+            labels = sent.labels["train"][at]
+            fit = train_variational(layers, labels, len(data.classes), self._recipe, report.seed, shown.advance)
             predicted = fit.log_probabilities(held).argmax(-1)
             for place, layer in enumerate(group):
                 code = (float(fit.kl[place]), float(fit.data[place]), float(fit.falling[place]))

@@ -194,8 +194,9 @@ def _check_lengths(
             what = "zero, so its cosine with others is not defined" if sizes[bad[0]] == 0 else "NaN or infinite"
             raise AnalysisError(
                 f"{model}, layer {layer}: the vector of {text} in {sentence.source or sentence.id} is {what}",
-                fix="leave the sentence out, check the model's weights"
-                + ("" if sizes[bad[0]] else ", or measure without cosines (measures: [cka])"),
+                fix="leave the sentence out, "
+                + ("" if sizes[bad[0]] else "measure without cosines (measures: [cka]), ")
+                + "or check the model's weights",
             )
 
 

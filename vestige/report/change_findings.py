@@ -38,7 +38,9 @@ def change_findings(reading: Reading, rows: pd.DataFrame, curves: Sequence[Curve
     """A finding a tuned model, on the first measure that is compared; the largest changes first."""
     found = []
     changes = task_changes(reading, rows)
-    for model, part in changes.groupby("model", sort=False) if len(changes) else ():
+    if changes.empty:
+        return []
+    for model, part in changes.dropna(subset=["difference", "q"]).groupby("model", sort=False):
         curve = next((curve for curve in curves if (part["metric"] == curve.metric).any()), None)
         if curve is not None:
             mine = part[part["metric"] == curve.metric]

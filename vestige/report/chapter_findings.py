@@ -3,7 +3,7 @@
 Every number in a sentence is a number of the table, with its interval where the analysis gives one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 
 import pandas as pd
 
@@ -19,19 +19,24 @@ _OWN = Curve(OWN_SCORE, "score of its own task", unit="percent", decimals=1)
 _ASKED = Curve("perplexity", "perplexity", decimals=1)
 
 
-Rule = Callable[[pd.DataFrame, str], list[str]]
-"""From the rows of a model to sentences."""
+Rule = Callable[[pd.DataFrame], list[str]]
+"""From the rows of a task to sentences."""
 
 
 def chapter_findings(analysis: str, rows: pd.DataFrame, title: str) -> list[Finding]:
     """What is found of one task; nothing where the analysis has no rule."""
-    models = rows["model"].drop_duplicates()
-    if analysis == "erasure":
-        texts = _erased(rows, list(models))
-    else:
-        rule = _RULES.get(analysis, lambda rows, model: [])
-        texts = [text for model in models for text in rule(rows[rows["model"] == model], model)]
-    return [Finding(title, text, "note", 2.0) for text in texts]
+    rule = _RULES.get(analysis)
+    return [] if rule is None else [Finding(title, text, "note", 2.0) for text in rule(rows)]
+
+
+def _each(rule: Callable[[pd.DataFrame, str], list[str]]) -> Rule:
+    """A rule for the rows of a model, applied to one model after the other."""
+    return lambda rows: [text for model, mine in _models(rows) for text in rule(mine, model)]
+
+
+def _models(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    for model, mine in rows.groupby("model", sort=False):
+        yield str(model), mine
 
 
 def _frozen(rows: pd.DataFrame, model: str) -> list[str]:
@@ -117,11 +122,10 @@ def _moved_attention(rows: pd.DataFrame, model: str) -> list[str]:
     ]
 
 
-def _erased(rows: pd.DataFrame, models: Sequence[str]) -> list[str]:
+def _erased(rows: pd.DataFrame) -> list[str]:
     """Of every model's own task, the largest effect first, and then of its perplexity."""
     own, asked = [], []
-    for model in models:
-        mine = rows[rows["model"] == model]
+    for model, mine in _models(rows):
         measure = own_measure(mine)
         named = (measure or "").removeprefix("task_")
         named = named.upper() if len(named) <= 3 else named.replace("_", " ")
@@ -169,16 +173,17 @@ def _best(curve: Curve, lowest: bool = False) -> Rule:
         side = "lowest" if lowest else "highest"
         return [f"{capital(curve.title)} of {model} is {side} at {layer(int(at))} ({_told(points.loc[at], curve)})."]
 
-    return rule
+    return _each(rule)
 
 
 _RULES: dict[str, Rule] = {
-    "freezing": _frozen,
-    "truncation": _cut,
-    "pruning": _pruned,
-    "perplexity": _restored,
-    "similarity": _least_alike,
-    "attention": _moved_attention,
+    "freezing": _each(_frozen),
+    "truncation": _each(_cut),
+    "pruning": _each(_pruned),
+    "perplexity": _each(_restored),
+    "similarity": _each(_least_alike),
+    "attention": _each(_moved_attention),
+    "erasure": _erased,
     "structural_probe": _best(Curve("uuas", "the share of edges recovered", unit="percent", decimals=1)),
     "description_length": _best(Curve("bits_per_label", "the code of a label, in bits,", decimals=3), lowest=True),
     "edge_probe": _best(Curve("f1_micro", "F1", unit="percent", decimals=1)),

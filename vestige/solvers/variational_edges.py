@@ -31,7 +31,7 @@ class VariationalEdgeProbe:
     """One probe; called with a batch it gives the logits of its posterior means."""
 
     def __init__(self, source: Source, widths: Sequence[int], roles: int, classes: int, hidden: int, seed: int) -> None:
-        self.source, self.classes = source, classes
+        self.source = source
         self.draws = draws = torch.Generator().manual_seed(seed)
         width = source.width(widths)
         self.project = [BayesianLinear(1, width, hidden, draws) for _ in range(roles)]

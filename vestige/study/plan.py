@@ -222,13 +222,12 @@ def _cells(
         if baseline and parameters.needs & {"trainable_model", "logits"}:
             continue
         base = spec.reference_of(name) if two else None
+        named = (wanted.partition("/") for wanted in analysis.tasks)
+        labels = [label for in_corpus, _, label in named if in_corpus == corpus_name]
         own = None
-        if parameters.wants_own_task and tuned is not None and mine.source is not None:
+        if labels and parameters.wants_own_task and tuned is not None and mine.source is not None:
             own = _own(tuned.task, corpora, mine.source["source"], root)
-        for wanted in analysis.tasks:
-            in_corpus, _, label = wanted.partition("/")
-            if in_corpus != corpus_name:
-                continue
+        for label in labels:
             task = corpus.task(label)
             data = [*_digests(task), [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished]]
             yield Cell(
