@@ -128,7 +128,7 @@ def prepare(sentences: int, folder: Path) -> tuple[list[tuple[Labelled, Labelled
     }
     layers = []
     for layer in range(found["train"].layers):
-        features = standard(found["train"].layer(layer), f"layer {layer}").turned()
+        features = standard(found["train"].layer(layer), f"layer {layer}")
         pair = [Labelled(features.like(found[s].layer(layer)).resident(), labels[s]) for s in ("train", "dev")]
         layers.append((pair[0], pair[1]))
     return layers, sizes, len(classes)

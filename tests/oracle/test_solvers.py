@@ -5,10 +5,13 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from vestige.errors import RepresentationError
 from vestige.solvers.adam import AdamRecipe, solve_by_adam
+from vestige.solvers.isotropic import IsotropicProbes
 from vestige.solvers.mlp import MlpRecipe, _forward, _gradients, solve_mlp
 from vestige.solvers.problem import Features
 from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate, solve
+from vestige.solvers.visit import Visit
 
 CLASSES = 4
 
@@ -266,3 +269,42 @@ class TestHiddenLayerProbe:
         assert (accuracy > 0.9).all()
         linear = solve(train, y[None, :400], 2, [0.0], [1e-4])
         assert (linear.logits(dev.rows(slice(None)))[0].argmax(-1) == y[400:]).float().mean() < 0.7
+
+
+class TestIsotropic:
+    """Probes that are trained whatever the axes of their rows."""
+
+    @staticmethod
+    def trained(x: np.ndarray, labels: np.ndarray, l2: list[float], steps: int = 3000) -> torch.Tensor:
+        probes = IsotropicProbes(torch.from_numpy(labels), x.shape[1], CLASSES, torch.tensor(l2))
+        probes.train(iter(Visit(Features(x), 64, seed=0)), steps, 0.03, last=0.001)
+        return probes.solution().double()
+
+    def test_objectives_end_at_those_of_scikit_learn(self):
+        x, y = problem()
+        strengths = [1e-1, 1e-2, 1e-3]
+        for l2, mine in zip(strengths, self.trained(x, np.stack([y] * 3), strengths).numpy(), strict=True):
+            best = objective(x, y, *logistic_regression(x, y, l2), 0, l2)
+            assert best - 1e-6 <= objective(x, y, mine[:-1], mine[-1], 0, l2) <= best + 1e-3
+
+    def test_turned_rows_give_turned_weights(self):
+        x, y = problem(seed=2)
+        turn = np.linalg.qr(np.random.default_rng(2).normal(size=(12, 12)))[0]
+        plain, turned = (
+            self.trained(rows.astype(np.float32), y[None], [1e-2], steps=40)[0].numpy() for rows in (x, x @ turn)
+        )
+        np.testing.assert_allclose(turn @ turned[:-1], plain[:-1], atol=1e-4)
+        np.testing.assert_allclose(turned[-1], plain[-1], atol=1e-4)
+        assert np.abs(turned - plain).max() > 0.01, "the turn was no turn"
+
+    def test_probes_trained_together_are_those_trained_alone(self):
+        x, y = problem(seed=3)
+        labels, strengths = np.stack([y, (y + 1) % CLASSES]), [1e-2, 1e-3]
+        alone = [self.trained(x, labels[[at]], [strengths[at]], steps=50)[0] for at in (0, 1)]
+        torch.testing.assert_close(self.trained(x, labels, strengths, steps=50), torch.stack(alone), atol=1e-5, rtol=0)
+
+    def test_a_row_that_is_no_number_is_named(self):
+        x, y = problem(seed=4)
+        x[7, 3] = np.nan
+        with pytest.raises(RepresentationError, match="row 7, column 3"):
+            self.trained(x, y[None], [1e-2], steps=50)

@@ -41,7 +41,7 @@ class DescriptionLength(Analysis):
     name: ClassVar[str] = "description_length"
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
-    version = 5
+    version = 6
     needs = frozenset({"hidden_states"})
     levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 
@@ -101,7 +101,7 @@ class DescriptionLength(Analysis):
     def _of_rows(self, inputs: Inputs) -> Outcome:
         """Words or sentences with a label each."""
         found = {split: inputs.split(split) for split in self._read}
-        data = LabelledRows.of(inputs.task, found, inputs.model, turned=self.code == "online")
+        data = LabelledRows.of(inputs.task, found, inputs.model, turned=self.code == "online" and self.probe == "mlp")
         control = self.control and not inputs.baseline and inputs.task.level == "token"
         outcome = Outcome()
         for remark in data.remarks():

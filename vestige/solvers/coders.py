@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from vestige.solvers.description import Ordered, class_nats
+from vestige.solvers.isotropic import IsotropicProbes
 from vestige.solvers.mlp import MlpFit, MlpRecipe, solve_mlp
 from vestige.solvers.problem import Features, Fit, log_probabilities
-from vestige.solvers.proximal import Probes, train
 from vestige.solvers.visit import Visit
 
 RATE = 0.2
@@ -124,18 +124,15 @@ class LinearCoder:
 
     def _train(self, sent: Labelled, strength: np.ndarray) -> Fit:
         """Probes of all labellings, again and again under the strengths given, in the same passes."""
-        features, probes = sent.features, len(strength)
-        labels = sent.labels.repeat(probes // len(sent.labels), 1)
-        ridge = (strength / len(features)).tolist()
-        start = Probes.at_zero(labels, features.width, self.classes, [0.0] * probes, ridge)
-        count = len(features)
+        features, count = sent.features, len(sent.features)
+        labels = sent.labels.repeat(len(strength) // len(sent.labels), 1)
+        probes = IsotropicProbes(labels, features.width, self.classes, torch.from_numpy(strength / count).float())
         batch = min(BATCH, max(SMALLEST_BATCH, count // 8))
         passes = self.passes * min(1.0, MANY / count) ** 0.25
         steps = max(FEWEST_STEPS, round(passes * count / batch))
-        train(start, iter(Visit(features, batch, seed=0)), labels, steps, RATE / features.width**0.5)
-        weights = torch.cat([start.weights, start.biases.unsqueeze(0)]).view(-1, probes, self.classes)
-        unknown = torch.full((probes,), float("nan"))
-        return Fit(weights.permute(1, 0, 2).contiguous(), unknown, unknown, round(steps * batch / count))
+        probes.train(iter(Visit(features, batch, seed=0)), steps, RATE / features.width**0.5)
+        unknown = torch.full((len(strength),), float("nan"))
+        return Fit(probes.solution(), unknown, unknown, round(steps * batch / count))
 
 
 def _least(above: np.ndarray, here: np.ndarray, below: np.ndarray) -> np.ndarray:

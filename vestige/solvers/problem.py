@@ -70,7 +70,7 @@ class Features:
         """The same rows, turned to random axes, the same for all layers of a width.
 
         Some units of a layer are far larger than others, and which ones is an accident of training. Probes
-        that are not trained to the end would depend on it; after a random turn they do not.
+        that are not trained to the end depend on it, far less so after a random turn.
         """
         return replace(self, turn=_random_turn(self.width))
 

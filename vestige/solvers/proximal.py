@@ -20,7 +20,7 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 from vestige.solvers.problem import log_shares
-from vestige.solvers.visit import Frame, refuse_not_finite
+from vestige.solvers.visit import Frame, refuse_diverged
 
 Form = Literal["squared", "norm"]
 
@@ -168,9 +168,4 @@ def train(
     for step in range(steps):
         rows, which = next(batches)
         probes.step(rows, labels[:, which], rate * (1 - (1 - last) * step / steps))
-        if not bool(torch.isfinite(probes.biases).all()):
-            refuse_not_finite(rows, which)
-            raise AnalysisError(
-                "the weights of a probe have grown beyond all numbers, though the rows are finite",
-                fix="train with a lower rate or stronger penalties",
-            )
+        refuse_diverged(probes.biases, rows, which)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vestige.errors import RepresentationError
+from vestige.errors import AnalysisError, RepresentationError
 from vestige.solvers.problem import RESIDENT_BYTES
 
 SAMPLE = 4096
@@ -53,6 +53,17 @@ def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
             f"row {which[row]}, column {column} of the training rows (both counted from 0) is {rows[row, column]:g}",
             fix="check the model and extract its representations again, in float32",
         )
+
+
+def refuse_diverged(biases: Tensor, rows: Tensor, which: np.ndarray) -> None:
+    """End a training whose probes are no numbers any more, and say whether the rows of the last step are to blame."""
+    if bool(torch.isfinite(biases).all()):
+        return
+    refuse_not_finite(rows, which)
+    raise AnalysisError(
+        "the weights of a probe have grown beyond all numbers, though the rows are finite",
+        fix="train with a lower rate or stronger penalties",
+    )
 
 
 @dataclass(frozen=True)
