@@ -34,6 +34,16 @@ def _each(rule: Callable[[pd.DataFrame, str], list[str]]) -> Rule:
     return lambda rows: [text for model, mine in _models(rows) for text in rule(mine, model)]
 
 
+def _most_first(rule: Callable[[pd.DataFrame, str], tuple[float, str]]) -> Rule:
+    """A rule that also says how much happened to a model: models to which the most happened come first."""
+
+    def sentences(rows: pd.DataFrame) -> list[str]:
+        found = sorted((rule(mine, model) for model, mine in _models(rows)), key=lambda told: -told[0])
+        return [text for _, text in found if text]
+
+    return sentences
+
+
 def _models(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     for model, mine in rows.groupby("model", sort=False):
         yield str(model), mine
@@ -94,7 +104,7 @@ def _restored(rows: pd.DataFrame, model: str) -> list[str]:
     return [f"{text}."]
 
 
-def _least_alike(rows: pd.DataFrame, model: str) -> list[str]:
+def _least_alike(rows: pd.DataFrame, model: str) -> tuple[float, str]:
     for metric, name in (("rsa", "RSA"), ("cka", "CKA")):
         curve = Curve(metric, name)
         points = _points(rows, curve, model)
@@ -102,24 +112,27 @@ def _least_alike(rows: pd.DataFrame, model: str) -> list[str]:
             low, high = points["value"].idxmin(), points["value"].idxmax()
             if low == high:
                 level = _told(points.loc[low], curve)
-                return [f"{model} and its reference are equally alike at all layers ({name} {level})."]
-            return [
-                f"{model} and its reference are least alike at {layer(low)} ({name} {_told(points.loc[low], curve)}) "
-                f"and most at {layer(high)} ({_told(points.loc[high], curve)})."
-            ]
-    return []
+                text = f"{model} and its reference are equally alike at all layers ({name} {level})."
+            else:
+                text = (
+                    f"{model} and its reference are least alike at {layer(low)} ({name} "
+                    f"{_told(points.loc[low], curve)}) and most at {layer(high)} ({_told(points.loc[high], curve)})."
+                )
+            return -float(points.loc[low, "value"]), text
+    return 0.0, ""
 
 
-def _moved_attention(rows: pd.DataFrame, model: str) -> list[str]:
+def _moved_attention(rows: pd.DataFrame, model: str) -> tuple[float, str]:
     curve = Curve("emd", "earth mover's distance", decimals=3)
     points = _points(rows, curve, model)
     if len(points) < 2:
-        return []
+        return 0.0, ""
     most, least = points["value"].idxmax(), points["value"].idxmin()
-    return [
+    text = (
         f"Attention of {model} moved most at {layer(most)} (earth mover's distance {_told(points.loc[most], curve)}), "
         f"least at {layer(least)} ({_told(points.loc[least], curve)})."
-    ]
+    )
+    return float(points.loc[most, "value"]), text
 
 
 def _erased(rows: pd.DataFrame) -> list[str]:
@@ -181,8 +194,8 @@ _RULES: dict[str, Rule] = {
     "truncation": _each(_cut),
     "pruning": _each(_pruned),
     "perplexity": _each(_restored),
-    "similarity": _each(_least_alike),
-    "attention": _each(_moved_attention),
+    "similarity": _most_first(_least_alike),
+    "attention": _most_first(_moved_attention),
     "erasure": _erased,
     "structural_probe": _best(Curve("uuas", "the share of edges recovered", unit="percent", decimals=1)),
     "description_length": _best(Curve("bits_per_label", "the code of a label, in bits,", decimals=3), lowest=True),

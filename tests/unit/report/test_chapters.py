@@ -288,6 +288,21 @@ class TestPage:
             ["0.400", "0.500", "+0.100", "+0.090 to +0.110"],
         ]
 
+    @pytest.mark.parametrize(
+        "analysis, metric, values", [("similarity", "rsa", (0.9, 0.2)), ("attention", "emd", (1, 3))]
+    )
+    def test_the_model_that_moved_most_is_told_of_first(self, analysis, metric, values):
+        rows = frame(
+            [
+                {"metric": metric, "value": value * (layer + 1) / 2, "layer": layer, "model": model}
+                for model, value in zip(("still", "moved"), values, strict=True)
+                for layer in range(2)
+            ],
+            analysis=analysis,
+        )
+        told = [finding.text for finding in chapter_findings(analysis, rows, "MNLI")]
+        assert len(told) == 2 and "moved" in told[0].replace("moved most", "") and "still" in told[1]
+
     def test_a_model_that_is_alike_everywhere_is_not_said_to_differ(self):
         rows = frame([{"metric": "rsa", "value": 1.0, "layer": layer} for layer in range(3)], analysis="similarity")
         (finding,) = chapter_findings("similarity", rows, "MNLI")
