@@ -191,3 +191,22 @@ def test_summary_names_best_layers_first_drop_and_area():
     assert (found["best_layer_base"], found["best_layer_tuned"], found["first_drop"]) == (1, 1, 3)
     assert found["area"] == pytest.approx((0 - 0.005) / 2 + (-0.005 + 0.01) / 2 + (0.01 - 0.1) / 2)
     assert found["largest_change_layer"] == 3
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_one_sentence_shows_nothing(runs):
+    """However clear the difference in it: there is no other sentence to say how sentences differ."""
+    rng = np.random.default_rng(9)
+    lengths = np.array([11])
+    base = items(np.zeros((2, 11), dtype=bool), lengths)
+    tuned = [items(rng.random((2, 11)) < 0.9, lengths) for _ in range(runs)]
+    for others in (tuned, [base] * runs):
+        found = control_false_discoveries(compare_items(base, others, QUICK))
+        assert (found["verdict"] == "undecided").all() and found["q"].tolist() == [1.0, 1.0]
+        assert found["low"].isna().all()
+
+
+def test_a_side_without_items_is_an_error():
+    lengths, base, _ = simulate(np.random.default_rng(4))
+    with pytest.raises(AnalysisError, match="different sentences"):
+        pair(items(base, lengths), [items(base, lengths).head(0)])

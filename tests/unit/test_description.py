@@ -9,6 +9,7 @@ import synthetic
 import torch
 
 from vestige.analyses.description_length import DescriptionLength
+from vestige.analyses.layer_probe import LayerProbe
 from vestige.corpus.types import Corpus
 from vestige.errors import AnalysisError
 from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
@@ -19,6 +20,7 @@ from vestige.solvers.description import (
     class_nats,
     cut_blocks,
     online_code,
+    sending_order,
 )
 from vestige.solvers.problem import Features
 
@@ -166,7 +168,7 @@ def test_same_seed_same_numbers_and_another_order_for_another_seed(inputs):
 
 def test_a_first_block_of_one_class_goes_by_the_uniform_code_and_is_counted(tmp_path):
     made = synthetic.corpus(np.random.default_rng(1), sizes=(("train", 300), ("dev", 30), ("test", 30)))
-    order = np.random.default_rng([0, 300]).permutation(300)
+    order = sending_order([sentence.id for sentence in made["train"]], 0)
 
     def relabelled(sentences):
         out = list(sentences)
@@ -226,3 +228,24 @@ def test_a_single_label_is_refused(inputs):
     }
     with pytest.raises(AnalysisError, match="has 1 label in train"):
         DescriptionLength().run(replace(inputs, task=Corpus("one", splits, {"tag": "token"}).task("tag")))
+
+
+def test_sentences_that_two_models_read_are_sent_in_one_order():
+    ids = [f"s{i}" for i in range(200)]
+    order = [ids[at] for at in sending_order(ids, 3)]
+    less = [name for name in ids if name not in ("s7", "s130")]
+    assert [less[at] for at in sending_order(less, 3)] == [name for name in order if name in less]
+    assert sorted(order) == sorted(ids) and order != [ids[at] for at in sending_order(ids, 4)] != ids
+
+
+@pytest.mark.parametrize("analysis", [DescriptionLength(fractions=(0.1, 1.0)), LayerProbe(seeds=1)])
+def test_words_of_a_second_segment_are_words(tmp_path, analysis):
+    made = synthetic.corpus(np.random.default_rng(3))
+    splits = {
+        split: tuple(replace(s, words=s.words[:2], second=s.words[2:]) for s in sentences)
+        for split, sentences in made.splits.items()
+    }
+    inputs = synthetic.represent(tmp_path, Corpus("two", splits, {"tag": "token"}), synthetic.label_vector)
+    rows = pd.DataFrame(analysis.run(inputs).rows)
+    alone = pd.DataFrame(analysis.run(synthetic.represent(tmp_path / "alone", made, synthetic.label_vector)).rows)
+    assert len(rows) == len(alone), "where a segment ends plays no role"

@@ -20,7 +20,7 @@ from vestige.errors import AnalysisError
 from vestige.progress import Bar, bar
 from vestige.representations.pool import SENTENCE_POOLINGS, AnyPooling
 from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
-from vestige.solvers.description import FRACTIONS, Blocks, Compat, OnlineCode, cut_blocks, online_code
+from vestige.solvers.description import FRACTIONS, Blocks, Compat, OnlineCode, cut_blocks, online_code, sending_order
 from vestige.solvers.edge_coder import EdgeCoder, Labels
 from vestige.solvers.edge_model import Edges, Source, named_sources
 from vestige.solvers.edge_targets import EdgeSplits
@@ -143,8 +143,7 @@ class DescriptionLength(Analysis):
         shown: Bar,
     ) -> None:
         """ids: of the train sentences that have targets."""
-        sentences, labels = edges["train"].sentences, Labels.of(edges["train"])
-        order = np.random.default_rng([seed, sentences]).permutation(sentences)
+        labels, order = Labels.of(edges["train"]), sending_order(ids.tolist(), seed)
         sent = edges["train"].in_order(order)
         blocks = labels.blocks(sent, self.fractions)
         report = _Report(outcome, self.compat, seed, ids[order], np.diff(sent.firsts), labels.of_target)

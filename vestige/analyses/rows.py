@@ -77,4 +77,4 @@ def _labels_of_rows(task: Task, split: str, representations: Representations) ->
 
 def _words_of_rows(task: Task, split: str, representations: Representations) -> list[str]:
     sentences: Sequence = task.corpus[split]
-    return [sentences[sentence].words[word] for sentence, word in representations.index]
+    return [sentences[sentence].all_words[word] for sentence, word in representations.index]

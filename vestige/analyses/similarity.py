@@ -42,6 +42,7 @@ class SimilarityAnalysis(Analysis):
     name: ClassVar[str] = "similarity"
     title: ClassVar[str] = "Similarity to the reference (RSA, CKA)"
     source: ClassVar[str] = "merchant2020, sections 5.1 and 6"
+    version = 2
     needs = frozenset({"hidden_states"})
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
@@ -190,7 +191,7 @@ def _check_lengths(
                 continue
             number, word = representations.index[chosen[bad[0]]]
             sentence = task.corpus[split][number]
-            text = repr((*sentence.words, *sentence.second)[word]) if word >= 0 else "the whole sentence"
+            text = repr(sentence.all_words[word]) if word >= 0 else "the whole sentence"
             what = "zero, so its cosine with others is not defined" if sizes[bad[0]] == 0 else "NaN or infinite"
             raise AnalysisError(
                 f"{model}, layer {layer}: the vector of {text} in {sentence.source or sentence.id} is {what}",

@@ -105,15 +105,17 @@ class StructuralProbe(Analysis):
     def _words(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:
         """Per sentence, which words are no punctuation."""
         if self.punctuation == "words":
-            return [np.array([not is_punctuation(word) for word in (*s.words, *s.second)]) for s in sentences]
-        lacking = next((s for s in sentences if self.punctuation not in s.annotations), None)
+            return [np.array([not is_punctuation(word) for word in s.all_words]) for s in sentences]
+        tagged = self.punctuation
+        lacking = next((s for s in sentences if len(s.annotations.get(tagged, ())) != len(s.all_words)), None)
         if lacking is not None:
             raise AnalysisError(
-                f"punctuation is to be told by {self.punctuation}, but {lacking.source or lacking.id} has no such tags",
+                f"punctuation is to be told by {tagged}, but {lacking.source or lacking.id} has no such tag for every "
+                "word",
                 fix="set punctuation: words",
             )
         tags = PUNCTUATION_TAGS if self.punctuation == "xpos" else frozenset({"PUNCT"})
-        return [words_of(s.annotations[self.punctuation], tags) for s in sentences]
+        return [words_of(s.annotations[tagged], tags) for s in sentences]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def compare_edges(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
     parts = []
     for scorer in SCORERS:
         found = f1_differences(tables[0], tables[1:], scorer, settings.resamples, settings.confidence, settings.seed)
-        parts.append(_rows(f"f1_{scorer}", found, tables[0], settings))
+        parts.append(_rows(scorer, found, tables[0], settings))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -38,12 +38,13 @@ def _whole_mixes(table: pd.DataFrame) -> set[str]:
     return {str(name) for name, part in named if part[counts].reset_index(drop=True).equals(whole)}
 
 
-def _rows(metric: str, found: F1Differences, base: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+def _rows(scorer: Scorer, found: F1Differences, base: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     runs = len(found.by_run)
     first = base[(base["subset"] == found.inputs[0]) & (base["probe_seed"] == base["probe_seed"].min())]
+    gold = first.loc[first["sentence"].isin(found.compared), "gold" if scorer == "micro" else "tenney_gold"]
     return pd.DataFrame(
         {
-            "metric": metric,
+            "metric": f"f1_{scorer}",
             "subset": list(found.inputs),
             "layer": pd.NA,
             "base": found.base,
@@ -57,7 +58,7 @@ def _rows(metric: str, found: F1Differences, base: pd.DataFrame, settings: Setti
             "sd_probe_seed": found.by_seed.std(1, ddof=1) if found.by_seed.shape[1] > 1 else np.nan,
             "sd_tuning_run": found.by_run.std(0, ddof=1) if runs > 1 else np.nan,
             "sentences": found.sentences,
-            "words": int(first["gold"].sum()),
+            "words": int(gold.sum()),
             "runs": runs,
             "seeds": base["probe_seed"].nunique(),
             "dropped_items": found.dropped,

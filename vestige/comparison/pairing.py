@@ -68,7 +68,9 @@ def pair(base: pd.DataFrame, tuned: Sequence[pd.DataFrame]) -> Paired:
 
 def _item_keys(frame: pd.DataFrame) -> pd.MultiIndex:
     """The (sentence, word) pairs a model was scored on."""
-    first = frame[(frame["layer"] == frame["layer"].iloc[0]) & (frame["probe_seed"] == frame["probe_seed"].iloc[0])]
+    first = frame.head(0)
+    if len(frame):
+        first = frame[(frame["layer"] == frame["layer"].iat[0]) & (frame["probe_seed"] == frame["probe_seed"].iat[0])]
     return pd.MultiIndex.from_arrays([first["sentence"].astype(object), first["word"].astype(int)])
 
 

@@ -19,8 +19,10 @@ def bootstrap(
 ) -> np.ndarray:
     """(resamples, columns): the statistic on sentences drawn anew, alike in all columns.
 
-    `sums` (sentences, columns), `words` and `strata` (sentences,).
+    `sums` (sentences, columns), `words` and `strata` (sentences,). A single sentence says nothing of others: NaN.
     """
+    if len(sums) < 2:
+        return np.full((resamples, sums.shape[1]), np.nan)
     rng = np.random.default_rng(seed)
     counts = (drawn_counts(rng, size, len(sums)) for size in chunks(resamples, _CHUNK))
     return np.concatenate([_shares(drawn, sums, words, strata) for drawn in counts])
@@ -56,8 +58,8 @@ def sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> np.ndarra
 
 
 def equivalence_p(distribution: np.ndarray, margin: float) -> np.ndarray:
-    """Two one-sided tests: p-value (layers,) of the claim that the difference lies within +-margin."""
+    """Two one-sided tests: p-value (layers,) of the claim that the difference lies within +-margin; 1 of NaN."""
     count = len(distribution)
-    above = ((distribution >= margin).sum(0) + 1) / (count + 1)
-    below = ((distribution <= -margin).sum(0) + 1) / (count + 1)
+    above = (count - (distribution < margin).sum(0) + 1) / (count + 1)
+    below = (count - (distribution > -margin).sum(0) + 1) / (count + 1)
     return np.maximum(above, below)

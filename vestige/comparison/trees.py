@@ -23,7 +23,7 @@ def compare_trees(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
     lengths = dict(zip(tables[0]["sentence"], tables[0]["words"], strict=True))
     parts = []
     for metric in CORRELATIONS:
-        if lengths and all(metric in table for table in tables):
+        if all(metric in table and len(table) for table in tables):
             first, *others = (table.assign(word=0, correct=table[metric]) for table in tables)
             paired = pair(first, others)
             strata = pd.Series(paired.sentences).map(lengths).to_numpy()

@@ -41,12 +41,12 @@ def control_labels(types: Iterable[str], distribution: Mapping[str, int], seed: 
 
 def control_task(task: Task, seed: int) -> Task:
     """The control task of a token-level task: same words, a random label per word type."""
-    types = {w for sentences in task.corpus.splits.values() for s in sentences for w in s.words}
+    types = {w for sentences in task.corpus.splits.values() for s in sentences for w in s.all_words}
     chosen = control_labels(types, task.label_counts, seed)
     name = f"{task.name}-control-{seed}"
     splits = {
         split: tuple(
-            replace(s, annotations={**s.annotations, name: tuple(chosen[w] for w in s.words)}) for s in sentences
+            replace(s, annotations={**s.annotations, name: tuple(chosen[w] for w in s.all_words)}) for s in sentences
         )
         for split, sentences in task.corpus.splits.items()
     }
@@ -78,8 +78,8 @@ def word_type_majority(train: Labelled) -> tuple[dict[str, str], str]:
 def baseline_accuracies(task: Task, split: str) -> dict[str, float]:
     """Accuracy of guessing without any model, and the share of words of types unseen in train."""
     train, held = task.corpus["train"], task.corpus[split]
-    table, majority = word_type_majority((s.words, s.annotations[task.name]) for s in train)
-    pairs = [pair for s in held for pair in zip(s.words, s.annotations[task.name], strict=True)]
+    table, majority = word_type_majority((s.all_words, s.annotations[task.name]) for s in train)
+    pairs = [pair for s in held for pair in zip(s.all_words, s.annotations[task.name], strict=True)]
     count = len(pairs)
     return {
         "majority": sum(label == majority for _, label in pairs) / count,

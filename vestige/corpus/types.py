@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 from vestige.digest import digest_chunks, digest_json
@@ -49,9 +50,14 @@ class Sentence:
     """File and line it was read from, for error messages."""
 
     @property
+    def all_words(self) -> tuple[str, ...]:
+        """The words of both segments, as labels of words count them."""
+        return (*self.words, *self.second)
+
+    @property
     def text(self) -> str:
         """The words of both segments, joined by single spaces."""
-        return " ".join((*self.words, *self.second))
+        return " ".join(self.all_words)
 
 
 @dataclass(frozen=True)
@@ -278,12 +284,20 @@ def _check_annotation(corpus: str, sentence: Sentence, task: str, level: Level) 
             f"corpus {corpus!r}, {where}: no annotation {task!r}",
             fix="annotate every sentence, or leave the task out",
         )
-    words = len(sentence.words) + len(sentence.second)
+    words = len(sentence.all_words)
     if level in ("token", "tree") and len(sentence.annotations[task]) != words:
         raise CorpusError(
             f"corpus {corpus!r}, {where}: {words} words but {len(sentence.annotations[task])} labels of {task!r}",
             fix="give every word exactly one label",
         )
+    if level == "tree":
+        for word, head in enumerate(sentence.annotations[task]):
+            if not isinstance(head, Integral) or isinstance(head, bool):
+                raise CorpusError(
+                    f"corpus {corpus!r}, {where}: in {task!r} the head of word {word + 1}, "
+                    f"{sentence.all_words[word]!r}, is {head!r}",
+                    fix="heads are whole numbers: that of the word they are, counted from 1, or 0 for a root",
+                )
     if level in ("span", "span_pair"):
         for item in sentence.annotations[task]:
             for start, end in [item[:2]] if level == "span" else item[:2]:

@@ -115,11 +115,16 @@ class F1Differences:
     """(inputs,): two-sided. Of one run: of the hypothesis that of every sentence base and tuned could be exchanged."""
     distribution: np.ndarray
     """(resamples, inputs): the difference on sentences drawn anew, the mean over runs."""
-    sentences: int
+    compared: tuple[Any, ...]
+    """Ids of the sentences."""
     dropped: int
     """Targets of the base that are not compared, as some model lacks targets of their sentence."""
     by_seed: np.ndarray
     """(inputs, seeds): the difference by seed of the probes, the mean over runs; none where models differ in seeds."""
+
+    @property
+    def sentences(self) -> int:
+        return len(self.compared)
 
     @property
     def tuned(self) -> np.ndarray:
@@ -170,7 +175,8 @@ def f1_differences(
         found = Student.over_runs(by_run - base_score, distribution.std(0, ddof=1), len(sentences))
         low, high = found.interval(confidence)
         p = found.p
-    return F1Differences(tuple(inputs), base_score, by_run, low, high, p, distribution, len(sentences), dropped, seeds)
+    compared = tuple(sentences)
+    return F1Differences(tuple(inputs), base_score, by_run, low, high, p, distribution, compared, dropped, seeds)
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,8 @@ class _Table:
         keys = [np.asarray(table[name]).tolist() for name in ("sentence", "subset", "probe_seed")]
         numbers = [{value: at for at, value in enumerate(dict.fromkeys(column))} for column in keys]
         place = tuple(
-            np.array([number[value] for value in column]) for number, column in zip(numbers, keys, strict=True)
+            np.array([number[value] for value in column], dtype=np.intp)
+            for number, column in zip(numbers, keys, strict=True)
         )
         prefix = "" if scorer == "micro" else "tenney_"
         hits, predicted, gold = (np.asarray(table[prefix + name]) for name in ("hits", "predicted", "gold"))
@@ -210,7 +217,9 @@ def _f1_of_sums(sums: np.ndarray) -> np.ndarray:
 
 
 def _resampled(before: np.ndarray, after: Sequence[np.ndarray], resamples: int, seed: int) -> np.ndarray:
-    """(resamples, inputs): differences of F1 on drawn sentences, the mean over runs."""
+    """(resamples, inputs): differences of F1 on drawn sentences, the mean over runs; NaN of a single sentence."""
+    if len(before) < 2:
+        return np.full((resamples, before.shape[1]), np.nan)
     rng = np.random.default_rng(seed)
     found = []
     for size in chunks(resamples, _CHUNK):

@@ -21,6 +21,12 @@ BLOCK_ITEMS = 1024
 SORTED_PAIRS = 12_500_000
 """As many pairs are ranked by sorting (5000 items; 0.6 GB); more are ranked by counting."""
 
+TIED = 10
+"""Digits, of the largest value, in which kernels must differ to be ranked apart."""
+
+ROUNDING = 1e-14
+"""Share of the squared lengths up to which a squared distance is none."""
+
 BINS = 2**22
 """Ranks by counting take values within the range of the kernel in so many equal steps for ties."""
 
@@ -99,18 +105,24 @@ def _kernel(vectors: Vectors, items: np.ndarray, others: np.ndarray, euclidean: 
     products = a @ b.T
     if not euclidean:
         return products
-    squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b) - 2 * products
-    return np.sqrt(np.maximum(squares, 0.0))
+    lengths = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
+    squares = lengths - 2 * products
+    return np.sqrt(np.where(squares > ROUNDING * lengths, squares, 0.0))
 
 
 def _ranked_by_sorting(blocks: Callable[[], Iterator[Block]]) -> Iterator[Block]:
     kept = list(blocks())
-    first, second = (rankdata(np.concatenate([getattr(block, side) for block in kept])) for side in ("x", "y"))
+    first, second = (_ranks(np.concatenate([getattr(block, side) for block in kept])) for side in ("x", "y"))
     start = 0
     for block in kept:
         end = start + len(block.x)
         yield Block(block.group, block.other, first[start:end], second[start:end])
         start = end
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks, values that differ by no more than rounding being tied."""
+    return rankdata(np.round(values, TIED - int(np.ceil(np.log10(np.abs(values).max() or 1.0)))))
 
 
 def _ranked_by_counting(

@@ -15,7 +15,7 @@ from vestige.measures.cca import PROCRUSTES, PWCCA, SVCCA
 from vestige.measures.cka import DEBIASED, PLAIN
 from vestige.measures.jackknife import GROUPS, Estimate, deal
 from vestige.measures.moments import Measure, Moments
-from vestige.measures.neighbours import overlap_of_items
+from vestige.measures.neighbours import overlap_of_groups
 from vestige.measures.rsa import CENTRED_COSINE, COSINE, Correlation, Kernel, rsa_of_pairs
 from vestige.measures.vectors import (
     RESIDENT,
@@ -145,13 +145,10 @@ def _from_pairs(name: str, x: Vectors, y: Vectors, parts: Sequence[np.ndarray], 
         if name in BY_PAIRS:
             value, without = rsa_of_pairs(x, y, *BY_PAIRS[name], parts)
         else:
-            shares = overlap_of_items(x, y, neighbours)
-            value, sizes = float(shares.mean()), np.array([len(part) for part in parts])
-            sums = np.array([shares[part].sum() for part in parts])
-            without = (sums.sum() - sums) / np.maximum(sizes.sum() - sizes, 1)
+            value, without = overlap_of_groups(x, y, neighbours, parts)
     except UndefinedSimilarityError as error:
         return Estimate(np.nan, undefined=error.problem)
-    return Estimate(value, without if len(parts) > 1 else np.empty(0))
+    return Estimate(value, without if len(parts) > 1 and np.isfinite(without).all() else np.empty(0))
 
 
 def _grid(

@@ -38,7 +38,8 @@ class Student:
         both sources, so that the error is rather too large than too small.
         """
         runs = len(by_run)
-        return cls.of(by_run.mean(0), [sentence_error, by_run.std(0, ddof=1) / runs**0.5], [sentences - 1, runs - 1])
+        errors = [sentence_error, by_run.std(0, ddof=1) / runs**0.5]
+        return cls.of(by_run.mean(0), errors, [max(sentences - 1, 1), runs - 1])
 
     def interval(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
         """Low and high."""
@@ -47,13 +48,14 @@ class Student:
 
     @property
     def p(self) -> np.ndarray:
-        """Two-sided, of the hypothesis that the value is 0."""
+        """Two-sided, of the hypothesis that the value is 0; 1 where the error is not known."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found = 2 * stats.t.sf(np.abs(self.value) / self.error, self.degrees)
-        return np.where(self.error > 0, found, (self.value == 0).astype(np.float64))
+        return np.where(self.error == 0, (self.value == 0).astype(np.float64), np.nan_to_num(found, nan=1.0))
 
     def outside(self, margin: float) -> np.ndarray:
-        """p of the hypothesis that the value is as large as the margin, on either side of zero."""
+        """p of the hypothesis that the value is as large as the margin, on either side of zero; 1 where unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
             found = stats.t.sf((margin - np.abs(self.value)) / self.error, self.degrees)
-        return np.where(self.error > 0, found, (np.abs(self.value) >= margin).astype(np.float64))
+        beyond = (np.abs(self.value) >= margin).astype(np.float64)
+        return np.where(self.error == 0, beyond, np.nan_to_num(found, nan=1.0))

@@ -106,7 +106,7 @@ def encode_words(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sentenc
 def _find_broken_text(sentences: Sequence[Sentence]) -> None:
     """Half a surrogate pair is no text; JSON can hold it, tokenizers cannot."""
     for sentence in sentences:
-        for word in (*sentence.words, *sentence.second):
+        for word in sentence.all_words:
             if any("\ud800" <= character <= "\udfff" for character in word):
                 raise CorpusError(
                     f"{sentence.source or f'sentence {sentence.id}'}: the word {word!r} is not valid Unicode",

@@ -185,7 +185,7 @@ class CharacterEncoder:
 
     def _encode(self, sentence: Sentence, spelled: dict[str, Spelling], on_overflow: Overflow) -> Encoded:
         where = sentence.source or f"sentence {sentence.id}"
-        words = (*sentence.words, *sentence.second)
+        words = sentence.all_words
         if not words:
             raise CorpusError(f"{where}: a sentence without words", fix="remove the sentence")
         kept = len(words) if self.limit is None else min(len(words), self.limit - len(self.markers))

@@ -40,7 +40,7 @@ def encode_chat(
     """Tokens of whole messages; a token that spans two words, or the template and a word, counts for the first word."""
     encoded = []
     for sentence in sentences:
-        words = (*sentence.words, *sentence.second)
+        words = sentence.all_words
         ends, at = [], len(frame[0])
         for word in words:
             at += len(word) + 1

@@ -183,7 +183,7 @@ def activation_over_sentence(
     if not 0 <= sentence < len(sentences):
         raise AnalysisError(f"no sentence {sentence} among {len(sentences)}", fix="count them from 0")
     _check_index(sentences, index, len(neuron.values))
-    return _over_sentence(neuron, len(_words(sentences[sentence])), index, sentence)
+    return _over_sentence(neuron, len(sentences[sentence].all_words), index, sentence)
 
 
 def _over_sentence(neuron: Neuron, words: int, index: np.ndarray, sentence: int) -> list[float | None]:
@@ -250,7 +250,7 @@ def explorer_data(
         best = [
             {
                 **one._asdict(),
-                "words": list(text := _words(sentences[one.sentence])),
+                "words": list(text := sentences[one.sentence].all_words),
                 "values": _over_sentence(neuron, len(text), index, one.sentence),
             }
             for one in _top_sentences(neuron, index, top)
@@ -286,14 +286,10 @@ def _rounded(value: Any) -> Any:
     return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
-def _words(sentence: Sentence) -> tuple[str, ...]:
-    return (*sentence.words, *sentence.second)
-
-
 def _words_of(sentences: Sequence[Sentence], index: np.ndarray, rows: int) -> _Words:
     _check_index(sentences, index, rows)
     numbers: dict[str, int] = {}
-    texts = [_words(sentence) for sentence in sentences]
+    texts = [sentence.all_words for sentence in sentences]
     types = [numbers.setdefault(texts[sentence][word], len(numbers)) for sentence, word in index.tolist()]
     return _Words(list(numbers), np.array(types, dtype=np.int64), np.bincount(types))
 
@@ -308,7 +304,7 @@ def _check_index(sentences: Sequence[Sentence], index: np.ndarray, rows: int, se
         raise RepresentationError(
             "the rows are sentences, not words", fix="use a word pooling (first, last, mean, max)"
         )
-    sizes = np.array([len(_words(sentence)) for sentence in sentences])
+    sizes = np.array([len(sentence.all_words) for sentence in sentences])
     known = (numbers >= 0) & (numbers < len(sizes))
     known[known] = words[known] < sizes[numbers[known]]
     for number, word in index[~known][:1]:

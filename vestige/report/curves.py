@@ -61,8 +61,8 @@ def own_measure(rows: pd.DataFrame) -> str | None:
 def curve_frame(rows: pd.DataFrame, curve: Curve, models: Sequence[str]) -> pd.DataFrame:
     """One row a point: model, subset, x, value, low, high, runs.
 
-    Values are means over runs of fine-tuning and probe seeds. With one run the interval is the
-    analysis' own, with several it is the range of the runs.
+    Values are means over runs of fine-tuning and probe seeds. An interval reaches from the lowest end to the
+    highest of the intervals that the analysis gives of the runs; where it gives none, it is the range of the runs.
     """
     if curve.metric == OWN_SCORE:
         rows = _own_scores(rows)
@@ -80,14 +80,14 @@ def curve_frame(rows: pd.DataFrame, curve: Curve, models: Sequence[str]) -> pd.D
     runs = runs.dropna(subset="value")
     grouped = runs.groupby(["model", "subset", "x"], sort=False)
     found = grouped.agg(
-        value=("value", "mean"), low=("value", "min"), high=("value", "max"),
-        own_low=("own_low", "first"), own_high=("own_high", "first"), runs=("value", "size"),
+        value=("value", "mean"), low=("own_low", "min"), high=("own_high", "max"), least=("value", "min"),
+        most=("value", "max"), intervals=("own_low", "count"), runs=("value", "size"),
     ).reset_index()  # fmt: skip
-    single = found["runs"] == 1
-    for side in ("low", "high"):
-        found[side] = found[side].where(~single, found[f"own_{side}"])
+    only_range = (found["intervals"] < found["runs"]) & (found["runs"] > 1)
+    found["low"] = found["low"].mask(only_range, found["least"])
+    found["high"] = found["high"].mask(only_range, found["most"])
     order = {name: place for place, name in enumerate(models)}
-    found = found[found["model"].isin(order)].drop(columns=["own_low", "own_high"])
+    found = found[found["model"].isin(order)].drop(columns=["least", "most"])
     return found.sort_values(["x"], kind="stable").sort_values("model", key=lambda m: m.map(order), kind="stable")
 
 

@@ -206,6 +206,6 @@ def _check_vanished(sentences: Sequence[Sentence], encoded: Sequence[Encoded], n
         for word in tokens.vanished:
             raise RepresentationError(
                 f"{sentence.source or sentence.id}: the tokenizer of {name} makes no token of word "
-                f"{word + 1}, {(*sentence.words, *sentence.second)[word]!r}",
+                f"{word + 1}, {sentence.all_words[word]!r}",
                 fix='remove the word, or set on_vanished="zero" or "skip"',
             )

@@ -38,7 +38,7 @@ def export_activations(representations: Representations, sentences: Sequence[Sen
     def rows() -> Rows:
         start = 0
         for sentence in sentences:
-            words = (*sentence.words, *sentence.second)
+            words = sentence.all_words
             yield words, np.stack([layer[start : start + len(words)] for layer in layers]).astype(np.float32)
             start += len(words)
 
@@ -141,7 +141,7 @@ def _check_number(given: Activations, seen: set[int], sentences: int, path: Path
 
 
 def _check_sentence(given: Activations, sentence: Sentence, check_words: bool) -> None:
-    words = (*sentence.words, *sentence.second)
+    words = sentence.all_words
     if given.words != len(words):
         raise RepresentationError(
             f"{given.place}: {given.words} vectors, but the sentence ({_where(sentence)}) has {len(words)} words",

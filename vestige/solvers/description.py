@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.digest import digest_json
 from vestige.errors import AnalysisError
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
@@ -96,6 +97,16 @@ def cut_blocks(
     ends = [int(sent[int(fraction * len(sizes))]) for fraction in fractions]
     kept = sorted({end for end in ends[:-1] if max(fewest, classes) <= end < ends[-1]})
     return Blocks((*kept, ends[-1]), len(ends) - 1 - len(kept))
+
+
+def sending_order(ids: Sequence[str], seed: int) -> np.ndarray:
+    """Numbers of the sentences in the order in which they are sent: by a seeded hash of their ids.
+
+    Models that read different sentences, as some are too long for one of them, send those that both read in
+    the same order.
+    """
+    drawn = [digest_json([seed, name, "sent"]) for name in ids]
+    return np.array(sorted(range(len(drawn)), key=drawn.__getitem__), dtype=np.intp)
 
 
 def online_code(

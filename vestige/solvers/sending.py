@@ -13,7 +13,7 @@ from vestige.corpus.types import Sentence, Task
 from vestige.errors import AnalysisError
 from vestige.representations.store import Representations
 from vestige.solvers.coders import Labelled
-from vestige.solvers.description import Ordered
+from vestige.solvers.description import Ordered, sending_order
 from vestige.solvers.problem import Features, standard
 
 
@@ -51,7 +51,10 @@ class LabelledRows:
         return self.representations["train"]
 
     def remarks(self) -> Iterator[dict[str, Any]]:
-        """Rows on labels that train lacks, which are not looked at in dev and are missed in what is scored."""
+        """Rows on words without a vector, and on labels that train lacks: not looked at in dev, missed where scored."""
+        for name in ("truncated_words", "vanished_words"):
+            found = [r.manifest for r in self.representations.values()]
+            yield {"metric": name, "value": sum(m[name] for m in found), "n": sum(m["words"] for m in found)}
         for split, labels in self.labels.items():
             if unseen := int((labels < 0).sum()):
                 yield {"metric": "unseen_labels", "value": unseen, "subset": split, "n": len(labels)}
@@ -85,7 +88,8 @@ class Sent:
     def of(cls, data: LabelledRows, seed: int, control: bool) -> "Sent":
         numbers = data.train.index[:, 0]
         sizes = np.bincount(numbers)
-        shuffled = np.random.default_rng([seed, len(sizes)]).permutation(np.flatnonzero(sizes))
+        read = np.flatnonzero(sizes)
+        shuffled = read[sending_order([data.sentences["train"][s].id for s in read.tolist()], seed)]
         starts = np.cumsum(sizes) - sizes
         order = np.concatenate([np.arange(starts[s], starts[s] + sizes[s]) for s in shuffled])
         labels = {split: [mine] for split, mine in data.labels.items()}
@@ -107,7 +111,7 @@ class Sent:
 def _control(data: LabelledRows, seed: int) -> dict[str, np.ndarray]:
     """A random class per word type, drawn from the task's own shares."""
     words = {
-        split: [data.sentences[split][s].words[w] for s, w in r.index] for split, r in data.representations.items()
+        split: [data.sentences[split][s].all_words[w] for s, w in r.index] for split, r in data.representations.items()
     }
     counts = np.bincount(data.labels["train"], minlength=len(data.classes))
     shares = dict(zip(data.classes, counts.tolist(), strict=True))

@@ -6,6 +6,7 @@ import pytest
 
 from vestige.comparison.codes import compare_codes
 from vestige.comparison.differences import Settings, control_false_discoveries
+from vestige.errors import AnalysisError
 
 MANY = Settings(resamples=2999)
 LABELS = np.array([3, 8, 1, 12, 5, 5, 9, 2, 7, 4, 6, 11])
@@ -61,3 +62,27 @@ def test_mixes_are_compared_by_their_name_and_what_one_side_lacks_is_left_out():
     found = compare_codes(base, [tuned], MANY)
     assert found["subset"].fillna("").tolist() == ["", "mix"]
     assert found["layer"].isna().tolist() == [False, True]
+
+
+def test_sentences_of_which_a_side_lost_labels_are_left_out_and_counted():
+    """Both save half of what they send: nothing is to be told apart, however much one side could not read."""
+    half = np.ones((1, 1, len(LABELS)))
+    cut = np.minimum(LABELS, 6)
+    found = compare_codes(table(half), [table(half, labels=cut)], MANY)
+    kept = LABELS[LABELS <= 6]
+    np.testing.assert_allclose(found[["base", "tuned", "difference"]], [[0.5, 0.5, 0.0]])
+    assert found["words"].tolist() == [kept.sum()] and found["sentences"].tolist() == [len(kept)]
+    assert found["dropped_items"].tolist() == [LABELS.sum() - kept.sum()]
+
+
+def test_sentences_that_a_side_lacks_are_left_out():
+    bits = drawn(2, layers=1)
+    less = table(bits[:, :, :9], labels=LABELS[:9])
+    found = compare_codes(table(bits), [less, less], MANY)
+    assert found["difference"].tolist() == [0.0] and found["sentences"].tolist() == [9]
+
+
+def test_sides_that_share_no_sentence_are_refused():
+    bits = drawn(3, layers=1)
+    with pytest.raises(AnalysisError, match="different sentences"):
+        compare_codes(table(bits), [table(bits, labels=LABELS + 1)], MANY)

@@ -7,6 +7,8 @@ import pytest
 from vestige.comparison.differences import Settings, control_false_discoveries
 from vestige.comparison.domains import compare_domains
 from vestige.measures.jackknife import Estimate, difference, mean_difference
+from vestige.measures.similarity import similarities
+from vestige.measures.student import Student
 
 GROUPS = 20
 
@@ -97,3 +99,17 @@ def test_without_a_difference_one_test_in_twenty_finds_one():
             ).p
         )
     assert 0.01 < np.mean(np.array(found) < 0.05) < 0.075
+
+
+def test_what_has_no_error_is_no_finding():
+    """A layer whose vectors are all alike but for one sentence: without it there is nothing to correlate."""
+    rng = np.random.default_rng(5)
+    x = np.tile([3.0, 1.0, 0.5], (24, 1))
+    x[:4] = rng.normal(size=(4, 3))
+    y, of = rng.normal(size=(24, 3)), np.arange(24) // 4
+    for name, one in similarities([x], [y], ["rsa_euclidean", "rsa_spearman"], sentences=of).items():
+        assert np.isfinite(one[0, 0].value) and np.isnan(one[0, 0].interval()).all(), name
+    unknown = Student.of(np.array([0.3, 0.0]), [np.nan], [5])
+    assert unknown.p.tolist() == [1.0, 1.0] and unknown.outside(0.1).tolist() == [1.0, 1.0]
+    certain = Student.of(np.array([0.3, 0.0]), [0.0], [5])
+    assert certain.p.tolist() == [0.0, 1.0] and certain.outside(0.1).tolist() == [1.0, 0.0]

@@ -6,6 +6,7 @@ import pytest
 
 from vestige.comparison.differences import Settings, control_false_discoveries
 from vestige.comparison.edges import compare_edges
+from vestige.errors import AnalysisError
 
 FEW = Settings(resamples=199)
 
@@ -72,3 +73,23 @@ def test_equal_probes_are_unchanged():
     same = table(np.array([1, 0] * 50))
     found = compare_edges(same, [same, same], FEW)
     assert (found["difference"] == 0).all() and (found["p_equivalence"] < 0.05).all() and (found["runs"] == 2).all()
+
+
+def test_what_is_counted_is_what_is_compared():
+    hits = np.array([1] * 20 + [0] * 10)
+    base = table(hits).assign(gold=5, tenney_gold=2, targets=5)
+    found = compare_edges(base, [base[base["sentence"] != "s3"]], FEW)
+    assert found.groupby("metric")["words"].unique().to_dict() == {"f1_micro": [29 * 5], "f1_tenney": [29 * 2]}
+    assert (found["sentences"] == 29).all() and (found["dropped_items"] == 5).all()
+
+
+def test_a_model_without_targets_is_refused():
+    with pytest.raises(AnalysisError, match="share 0 sentences"):
+        compare_edges(table(np.ones(5, dtype=int)), [table(np.ones(5, dtype=int)).head(0)], FEW)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_one_sentence_shows_nothing(runs):
+    found = compare_edges(table(np.array([0])), [table(np.array([1]))] * runs, FEW)
+    judged = control_false_discoveries(found.assign(analysis="edge_probe", params="p"), FEW)
+    assert set(judged["verdict"]) == {"undecided"} and judged["low"].isna().all()

@@ -74,3 +74,8 @@ def test_what_a_table_lacks_is_left_out():
     base, tuned = table(drawn(0)), table(drawn(1))
     assert set(compare_trees(base, [tuned.drop(columns="dspr")], MANY)["metric"]) == {"nspr"}
     assert compare_trees(base[base["words"] < 5], [tuned[tuned["words"] < 5]], MANY).empty
+
+
+def test_a_model_that_read_no_sentence_of_these_lengths_is_not_compared():
+    found = compare_trees(table(drawn(0)), [table(drawn(1)[:, :3], lengths=np.array([3, 3, 4]))], MANY)
+    assert found.empty

@@ -39,6 +39,12 @@ class TestWhatACorpusRefuses:
         with pytest.raises(CorpusError, match="sentence x: no annotation 'head'"):
             Corpus("toy", {"train": (sentence("x"),)}, {"tag": "token", "head": "tree"})
 
+    @pytest.mark.parametrize("head", [None, "_", "1", 1.0, True])
+    def test_a_head_that_is_no_whole_number(self, head):
+        wrong = Sentence("x", ("a", "b"), annotations={"head": (0, head)})
+        with pytest.raises(CorpusError, match=r"in 'head' the head of word 2, 'b', is "):
+            Corpus("toy", {"train": (wrong,)}, {"head": "tree"})
+
     def test_a_sentence_without_words(self):
         with pytest.raises(CorpusError, match="a sentence without words"):
             Corpus("toy", {"train": (sentence("x", "", ""),)}, {"tag": "token"})

@@ -167,3 +167,12 @@ def test_fewer_items_than_units_are_warned_of_for_measures_that_are_biased():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         similarities([x], [y], ["rsa", "cka"])
+
+
+@pytest.mark.parametrize("kernel", ["cosine", "euclidean"])
+def test_pairs_that_are_equally_similar_are_tied_whatever_the_axes(kernel):
+    """Ten copies of six vectors, and the same turned: rounding must not rank equal pairs."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.normal(size=(6, 12)), 10, axis=0)
+    turned = x @ np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    assert rsa(x, turned, kernel=kernel, correlation="spearman") == pytest.approx(1.0, abs=1e-9)

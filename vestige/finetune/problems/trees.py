@@ -111,4 +111,4 @@ class Trees(Problem):
 
 
 def _relations(sentence: Sentence) -> Sequence[str]:
-    return sentence.annotations.get(RELATION) or ("dep",) * len(sentence.words)
+    return sentence.annotations.get(RELATION) or ("dep",) * len(sentence.all_words)
