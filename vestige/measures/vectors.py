@@ -60,7 +60,13 @@ class Vectors:
         if isinstance(array, torch.Tensor):
             array = array.detach().cpu()
             array = (array.float() if array.dtype == torch.bfloat16 else array).numpy()
-        array = array if isinstance(array, np.ndarray) else np.asarray(array)
+        if not isinstance(array, np.ndarray):
+            try:
+                array = np.asarray(array)
+            except ValueError as error:
+                raise AnalysisError(
+                    f"{name}: rows of different lengths", fix="give as many units of every item"
+                ) from error
         if array.ndim != 2 or array.dtype.kind not in "fiu" or not array.shape[1]:
             raise AnalysisError(
                 f"{name}: expected numbers of shape (items, units), found {array.dtype} of shape {array.shape}",

@@ -1,12 +1,11 @@
 """What the numbers do not say: one line for each thing a reader has to know before quoting them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from vestige.comparison.differences import Settings
-from vestige.report.groups import Group
 from vestige.report.neuron_rows import ANALYSIS
 from vestige.report.wording import count, listing, threshold
 
@@ -15,17 +14,20 @@ FALLING = 0.02
 
 
 def caveats(
-    groups: Sequence[Group], results: pd.DataFrame, lock: Mapping[str, Any], runs: Mapping[str, int]
+    results: pd.DataFrame, comparisons: pd.DataFrame, lock: Mapping[str, Any], runs: Mapping[str, int]
 ) -> list[str]:
-    """Limits of this study: `runs` of every tuned model, models, sample, losses of words."""
+    """Limits of this study: `runs` of every tuned model, models, sample, what was lost and left out."""
     return [
         *_runs(runs),
         *_neurons(results),
         *_sources(lock),
         *_sample(lock),
-        *_lost_words(groups, results),
+        *_lost(results),
+        *_unpaired(comparisons),
         *_few_items(results),
+        *_undefined(results),
         *_unseen_labels(results),
+        *_unsent(results),
         *_unfinished_codes(results),
         *_unscored(results),
     ]
@@ -139,27 +141,67 @@ def _unscored(results: pd.DataFrame) -> list[str]:
     return [f"{r.model} is not scored on its own task: {r.subset}." for r in rows.itertuples(index=False)]
 
 
-def _lost_words(groups: Sequence[Group], results: pd.DataFrame) -> list[str]:
+_LOST = {
+    "truncated_words": "words were cut off because their sentence is longer than the model reads",
+    "vanished_words": "words have no sub-word of their own",
+    "unseen_label_words": "words of the scored split carry a label that train lacks, and count as wrong",
+    "left_out_pairs": "minimal pairs do not fit the model's limit and are left out",
+    "left_out_targets": "targets are left out",
+    "shortened_targets": "targets lost some of their words, for which the model has no room",
+    "left_out_sentences": "sentences are left out",
+    "unmatched_words": "words of the model have no partner in its reference and are left out",
+    "unmatched_words_of_reference": "words of the reference have no partner in the model and are left out",
+}
+"""What analyses count of what they could not use: so many of n."""
+
+_UNDEFINED = "_undefined"
+
+
+def _lost(results: pd.DataFrame) -> list[str]:
+    """Of every task and reason the model that lost the most."""
     lines = []
-    said = {
-        "truncated_words": "were cut off because their sentence is longer than the model reads",
-        "vanished_words": "have no sub-word of their own",
-        "unseen_label_words": "of the scored split carry a label that train lacks, and count as wrong",
-    }
-    for metric, what in said.items():
-        rows = results[results["metric"] == metric]
-        rows = rows[rows["value"] > 0].drop_duplicates(["corpus", "task", "model"])
-        rows = rows.groupby(["corpus", "task"], sort=False, as_index=False)[["value", "n"]].max()
-        lines += [
-            f"{r.corpus}/{r.task}: {count(r.value)} of {count(r.n)} words {what}." for r in rows.itertuples(index=False)
-        ]
-    rows = results[(results["metric"] == "left_out_pairs") & (results["value"] > 0)]
-    lines += [
-        f"{corpus}: {count(of_corpus['value'].max())} of {count(of_corpus['n'].max())} minimal pairs do not fit the "
-        "model's limit and are left out."
-        for corpus, of_corpus in rows.groupby("corpus", sort=False)
-    ]
-    dropped = max((int(group.rows["dropped_items"].max()) for group in groups), default=0)
-    if dropped:
-        lines.append(f"Up to {count(dropped)} scored items had no partner in the other model and are left out.")
+    for metric, what in _LOST.items():
+        rows = results[(results["metric"] == metric) & (results["value"] > 0)]
+        for (corpus, task, where), part in rows.groupby(["corpus", "task", "subset"], sort=False, dropna=False):
+            most = part.loc[part["value"].astype(float).idxmax()]
+            where = "" if pd.isna(where) else f" ({where})"
+            lines.append(f"{corpus}/{task}: {count(most['value'])} of {count(most['n'])} {what}{where}.")
     return lines
+
+
+def _unsent(results: pd.DataFrame) -> list[str]:
+    """Blocks of an online code for which no probe could be trained, or that are too small to be one."""
+    rows = results[(results["metric"] == "untrained_blocks") & (results["value"] > 0)]
+    lines = [
+        f"{corpus}/{task}: up to {count(part['value'].max())} of {count(part['n'].max())} blocks were sent by the "
+        "uniform code, as the labels before them are all alike."
+        for (corpus, task), part in rows.groupby(["corpus", "task"], sort=False)
+    ]
+    rows = results[(results["metric"] == "dropped_fractions") & (results["value"] > 0)]
+    return lines + [
+        f"{corpus}/{task}: {count(part['value'].max())} of {count(part['n'].max())} fractions have too few labels to "
+        "train a probe on; they are sent with the next."
+        for (corpus, task), part in rows.groupby(["corpus", "task"], sort=False)
+    ]
+
+
+def _undefined(results: pd.DataFrame) -> list[str]:
+    rows = results[results["metric"].str.endswith(_UNDEFINED) & (results["value"] > 0)]
+    lines = []
+    for (corpus, model, metric), part in rows.groupby(["corpus", "model", "metric"], sort=False):
+        layers = listing([f"{layer}" for layer in sorted(part["layer"].astype(int).unique())])
+        name = str(metric).removesuffix(_UNDEFINED)
+        lines.append(f"{corpus}: {name} of {model} is not defined at layer {layers}, where vectors do not differ.")
+    return lines
+
+
+def _unpaired(comparisons: pd.DataFrame) -> list[str]:
+    """Items that were scored of one model only; by task, of the model that lacks the most."""
+    if "dropped_items" not in comparisons:
+        return []
+    rows = comparisons[comparisons["dropped_items"] > 0]
+    return [
+        f"{corpus}/{task}: up to {count(part['dropped_items'].max())} scored items had no partner in the other model "
+        "and are left out of comparisons."
+        for (corpus, task), part in rows.groupby(["corpus", "task"], sort=False)
+    ]

@@ -130,7 +130,13 @@ def _from_whole(frame: pd.DataFrame) -> pd.DataFrame:
 def _lede(frame: pd.DataFrame) -> str:
     runs = int(frame["runs"].max())
     if runs > 1:
-        return f"Means over {runs} runs of fine-tuning; bands and brackets: the range of the runs."
+        own = (frame["intervals"] == frame["runs"]).all()
+        reach = (
+            "from the lowest to the highest end of the 95\u00a0% intervals of the runs"
+            if own
+            else "the range of the runs"
+        )
+        return f"Means over {runs} runs of fine-tuning; bands and brackets: {reach}."
     return "Bands and brackets: 95\u00a0% intervals." if frame["low"].notna().any() else ""
 
 

@@ -85,7 +85,7 @@ def _findings(reading: Reading) -> list[str]:
 
 
 def _limits(reading: Reading) -> list[str]:
-    lines = caveats(reading.groups, reading.results, reading.lock, reading.tuned_runs)
+    lines = caveats(reading.results, reading.comparisons, reading.lock, reading.tuned_runs)
     return ["## What this does not say", "\n".join(f"- {plain(line)}" for line in lines)] if lines else []
 
 

@@ -13,22 +13,31 @@ from vestige.comparison.domains import compare_domains
 from vestige.comparison.edges import compare_edges
 from vestige.comparison.neurons import compare_selections, same_shape
 from vestige.comparison.trees import compare_trees
+from vestige.errors import AnalysisError
 from vestige.study.cells import Cell, params_hash, read_table
 from vestige.study.spec import CorpusSpec, StudySpec
 
 
-def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
-    """Every tuned model against its reference, for every analysis and task both were run on."""
+def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> tuple[pd.DataFrame, list[str]]:
+    """Every tuned model against its reference, for every analysis and task both were run on; notes on what cannot be.
+
+    Two models that have nothing in common on one task do not cost the comparisons of the others.
+    """
     settings = Settings(**spec.compare.model_dump())
-    tables = []
+    tables, notes = [], []
     for base, tuned in _pairs(spec, cells, "items", "codes"):
-        table = _compared(base, tuned, settings)
-        if table is not None:
+        try:
+            table = _compared(base, tuned, settings)
+        except AnalysisError as error:
+            what = f"{base.analysis} of {base.corpus}/{base.task}"
+            notes.append(f"{what}: {tuned[0].model} is not compared with {base.model}: {error.problem}")
+            continue
+        if table is not None and len(table):
             tables.append(_identified(table, tuned[0], base.model))
     tables += _domain_tables(spec, cells, settings)
     if not tables:
-        return pd.DataFrame()
-    return control_false_discoveries(pd.concat(tables, ignore_index=True), settings)
+        return pd.DataFrame(), notes
+    return control_false_discoveries(pd.concat(tables, ignore_index=True), settings), notes
 
 
 def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFrame | None:

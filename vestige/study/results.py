@@ -147,8 +147,10 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
         ]
     )
     _write(folder / "cells.parquet", cells)
-    _write(folder / "comparisons.parquet", comparisons_frame(spec, plan.cells))
+    comparisons, notes = comparisons_frame(spec, plan.cells)
+    _write(folder / "comparisons.parquet", comparisons)
     _write(folder / "neuron_changes.parquet", neuron_changes_frame(spec, plan.cells))
+    lock = {**lock, "notes": [*lock.get("notes", []), *notes]}
     write_file(folder / "study.lock.json", json.dumps(lock, indent=1, ensure_ascii=False).encode())
     _write(folder / "results.parquet", results_frame(spec, plan.cells))
     return Tables(folder)

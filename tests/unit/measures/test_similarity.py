@@ -176,3 +176,8 @@ def test_pairs_that_are_equally_similar_are_tied_whatever_the_axes(kernel):
     x = np.repeat(rng.normal(size=(6, 12)), 10, axis=0)
     turned = x @ np.linalg.qr(rng.normal(size=(12, 12)))[0]
     assert rsa(x, turned, kernel=kernel, correlation="spearman") == pytest.approx(1.0, abs=1e-9)
+
+
+def test_rows_of_different_lengths_are_refused():
+    with pytest.raises(AnalysisError, match="x: rows of different lengths"):
+        rsa([[1.0, 2.0], [3.0], [4.0, 5.0], [6.0, 7.0]], np.ones((4, 2)))

@@ -63,6 +63,12 @@ def test_runs_are_counted_for_models_that_no_layer_probe_compares():
     assert reading(frozen(), compared).tuned_runs == {"mnli": 1}
 
 
+def _scored(level, half, **where):
+    """A score of a model's own task with its interval."""
+    sides = (("", level), ("_low", level - half), ("_high", level + half))
+    return [{"metric": f"task_accuracy{side}", "value": value, **where} for side, value in sides]
+
+
 class TestFrames:
     def test_the_score_is_the_first_measure_whatever_its_name(self):
         assert score_metric(frozen()) == "accuracy"
@@ -74,15 +80,28 @@ class TestFrames:
         assert found["value"].tolist() == list(FROZEN.values())
         assert found["low"].tolist() == pytest.approx([value - 0.01 for value in FROZEN.values()])
 
-    def test_several_runs_have_their_mean_and_range(self):
-        curve = Curve("rsa", "RSA")
+    @pytest.mark.parametrize("intervals, low, high", [(3, 0.15, 0.75), (2, 0.2, 0.7), (0, 0.2, 0.7)])
+    def test_several_runs_have_their_mean_and_all_their_intervals_or_else_their_range(self, intervals, low, high):
         rows = [
             {"metric": metric, "value": value, "layer": 1, "tune_seed": seed}
             for seed, level in enumerate((0.2, 0.3, 0.7))
             for metric, value in (("rsa", level), ("rsa_low", level - 0.05), ("rsa_high", level + 0.05))
+            if metric == "rsa" or seed < intervals
         ]
-        found = curve_frame(frame(rows), curve, ["base"]).iloc[0]
-        assert (found["value"], found["low"], found["high"], found["runs"]) == (pytest.approx(0.4), 0.2, 0.7, 3)
+        found = curve_frame(frame(rows), Curve("rsa", "RSA"), ["base"]).iloc[0]
+        assert found[["value", "low", "high", "runs"]].tolist() == pytest.approx([0.4, low, high, 3])
+
+    def test_a_second_run_does_not_turn_noise_into_a_finding(self):
+        """Values that lie within each other's intervals, run by run, and just outside the range of the runs."""
+        rows = [
+            row
+            for seed in range(2)
+            for subset, level in (("none", 0.81), ("erased", 0.806), ("random", 0.81))
+            for layer in range(2)
+            for row in _scored(level + 0.001 * seed, 0.03, subset=subset, layer=layer, tune_seed=seed)
+        ]
+        (finding,) = chapter_findings("erasure", frame(rows, analysis="erasure"), "EWT")
+        assert "does not move it beyond that" in finding.text
 
     def test_heads_labels_pairs_of_layers_and_other_axes_are_left_out(self):
         rows = [{"metric": "emd", "value": 0.1, "layer": 1}]

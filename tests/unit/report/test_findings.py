@@ -144,15 +144,14 @@ def test_a_setting_with_several_values_is_named_in_words() -> None:
 
 def test_one_run_is_about_one_checkpoint() -> None:
     frames = small_frames()
-    groups = split_groups(frames.comparisons, read_settings(frames.cells))
-    said = " ".join(caveats(groups, frames.results, frames.lock, {"tuned": 1}))
+    said = " ".join(caveats(frames.results, frames.comparisons, frames.lock, {"tuned": 1}))
     assert "One tuned run supports findings about this checkpoint (tuned) only" in said
     assert "itself tuned for sentence similarity" in said
-    said = " ".join(caveats(groups, frames.results, lock_of(source="bert-base-cased"), {"tuned": 5}))
+    said = " ".join(caveats(frames.results, frames.comparisons, lock_of(source="bert-base-cased"), {"tuned": 5}))
     assert "tuned: 5 fine-tuning runs, averaged" in said
     assert "checkpoint" not in said
     assert "similarity" not in said
-    said = " ".join(caveats(groups, frames.results, frames.lock, {"a": 3, "b": 3, "c": 2}))
+    said = " ".join(caveats(frames.results, frames.comparisons, frames.lock, {"a": 3, "b": 3, "c": 2}))
     assert "a and b: 3 fine-tuning runs each, averaged" in said and "c: 2 fine-tuning runs, averaged" in said
 
 
@@ -161,7 +160,7 @@ def test_labels_that_train_lacks_and_codes_that_still_fall_are_told() -> None:
     more = frames.results.iloc[:3].assign(
         metric=["unseen_labels", "still_falling", "still_falling"], value=[7.0, 0.034, 0.002], subset="dev", n=90
     )
-    said = caveats([], pd.concat([frames.results, more]), frames.lock, {"tuned": 1})
+    said = caveats(pd.concat([frames.results, more]), frames.comparisons, frames.lock, {"tuned": 1})
     assert sum("7 of 90 labels of dev do not occur in train" in line for line in said) == 1
     assert sum("still got shorter by up to 3 % in the last tenth" in line for line in said) == 1
 
@@ -169,9 +168,34 @@ def test_labels_that_train_lacks_and_codes_that_still_fall_are_told() -> None:
 def test_few_items_and_pairs_left_out_are_told() -> None:
     frames = small_frames()
     more = frames.results.iloc[:2].assign(metric=["items_per_unit", "left_out_pairs"], value=[0.5, 3.0], n=[100, 40])
-    said = " ".join(caveats([], pd.concat([frames.results, more]), frames.lock, {"tuned": 1}))
+    said = " ".join(caveats(pd.concat([frames.results, more]), frames.comparisons, frames.lock, {"tuned": 1}))
     assert "fewer words than units (100 words)" in said
     assert "3 of 40 minimal pairs" in said
+
+
+def test_everything_that_was_lost_is_told() -> None:
+    frames = small_frames()
+    lost = {
+        "left_out_targets": ("train: outside the sentence", 400.0, "400 of 900 targets are left out (train: outside"),
+        "shortened_targets": ("test", 20.0, "20 of 900 targets lost some of their words"),
+        "left_out_sentences": ("dev: a cycle", 90.0, "90 of 900 sentences are left out (dev: a cycle)"),
+        "untrained_blocks": (None, 5.0, "up to 5 of 900 blocks were sent by the uniform code"),
+        "dropped_fractions": (None, 2.0, "2 of 900 fractions have too few labels"),
+        "unmatched_words": (None, 500.0, "500 of 900 words of the model have no partner in its reference"),
+        "truncated_words": (None, 7.0, "7 of 900 words were cut off"),
+        "rsa_undefined": (None, 1.0, "rsa of base is not defined at layer 0, where vectors do not differ"),
+    }
+    rows = frames.results.iloc[[0] * len(lost)].assign(
+        metric=list(lost), subset=[where for where, _, _ in lost.values()], value=[v for _, v, _ in lost.values()],
+        n=900, layer=0,
+    )  # fmt: skip
+    comparisons = frames.comparisons.assign(dropped_items=12)
+    said = caveats(pd.concat([frames.results, rows]), comparisons, frames.lock, {"tuned": 1})
+    for _, _, text in lost.values():
+        assert sum(text in line for line in said) == 1, text
+    assert sum("up to 12 scored items had no partner" in line for line in said) == 1
+    unsaid = caveats(pd.concat([frames.results, rows.assign(value=0.0)]), frames.comparisons, frames.lock, {"tuned": 1})
+    assert not any("900" in line or "not defined" in line or "no partner" in line for line in unsaid)
 
 
 def test_every_term_is_explained_with_the_settings_of_the_study() -> None:

@@ -13,6 +13,7 @@ from vestige.analyses.layer_probe import LayerProbe
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError, ModelError, SpecError
 from vestige.models.load import load_model
+from vestige.study import differences
 from vestige.study.run import Study, StudyRun
 
 COLUMNS = [
@@ -154,6 +155,21 @@ def test_other_tokens_and_other_depths_are_said(place, tmp_path, cache):
     assert "other has 3 blocks, base has 2" in notes
     assert "roberta and base cut words into different tokens: word-level probes still compare" in notes
     assert set(run.comparisons.query("model == 'other'")["layer"]) == {0, 1, 2}
+
+
+def test_a_pair_of_models_with_nothing_in_common_costs_no_other_comparison(place, tmp_path, cache, monkeypatch):
+    def compared(base, tuned, settings):
+        if tuned[0].model == "other":
+            raise AnalysisError("nothing can be paired", fix="run both on the same corpus")
+        return before(base, tuned, settings)
+
+    before = differences._compared
+    monkeypatch.setattr(differences, "_compared", compared)
+    raw = study(place)
+    raw["models"]["third"] = {**raw["models"]["other"]}
+    run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+    assert set(run.comparisons["model"]) == {"third"}
+    assert any("other is not compared with base: nothing can be paired" in note for note in run.tables.lock["notes"])
 
 
 def test_words_past_the_limit_are_counted(tmp_path, cache):
