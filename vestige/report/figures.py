@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from vestige.report.chart_parts import BASE, FURTHER, QUIET, TUNED, Spec, finish, legend, tip
@@ -58,7 +59,8 @@ def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
     zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(color=QUIET, strokeWidth=1)
     base = alt.Chart(frame).encode(x=_layer_axis(frame), color=colour)
     title = "change (points)"
-    lowest, highest = min(frame["low"].min(), -100 * margin), max(frame["high"].max(), 100 * margin)
+    reached = frame[["low", "high", "difference"]].to_numpy(dtype=float)
+    lowest, highest = min(np.nanmin(reached), -100 * margin), max(np.nanmax(reached), 100 * margin)
     room = 0.06 * (highest - lowest)
     scale = alt.Scale(domain=[lowest - room, highest + room], nice=False)
     told = [tip("layer:Q", "layer", "d"), tip("verdict:N", "verdict"), tip("difference:Q", "change", "+.2f")]

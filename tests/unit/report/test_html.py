@@ -75,6 +75,15 @@ def test_several_models_tasks_and_settings(tmp_path: Path) -> None:
     assert len(page.specs) > curves_and_changes
 
 
+def test_a_page_of_one_sentence_has_no_intervals(tmp_path: Path) -> None:
+    frames = small_frames()
+    sides = ["low", "high", "base_low", "base_high", "tuned_low", "tuned_high", "sd_items"]
+    unknown = dict.fromkeys((side for side in sides if side in frames.comparisons), float("nan"))
+    comparisons = frames.comparisons.assign(**unknown, p=1.0, q=1.0, verdict="undecided", sentences=1)
+    page = page_of(Frames(frames.results, comparisons, frames.cells, frames.lock), tmp_path)
+    assert "undecided" in page.text and "nan" not in page.text.lower().split()
+
+
 def test_a_study_that_compares_nothing_has_curves_and_controls(tmp_path: Path) -> None:
     results = results_frame(["base", "random twin"], [("bank", "upos")], ["p0"], 4)
     page = page_of(Frames(results, pd.DataFrame(), small_frames().cells, lock_of(())), tmp_path)
