@@ -178,11 +178,13 @@ def _unsent(results: pd.DataFrame) -> list[str]:
         for (corpus, task), part in rows.groupby(["corpus", "task"], sort=False)
     ]
     rows = results[(results["metric"] == "dropped_fractions") & (results["value"] > 0)]
-    return lines + [
-        f"{corpus}/{task}: {count(part['value'].max())} of {count(part['n'].max())} fractions have too few labels to "
-        "train a probe on; they are sent with the next."
+    small = [
+        f"{corpus}/{task}: {count(part['value'].max())} of {count(part['n'].max())}"
         for (corpus, task), part in rows.groupby(["corpus", "task"], sort=False)
     ]
+    if small:
+        lines.append(f"Blocks with too few labels to train a probe on are sent with the next ({listing(small)}).")
+    return lines
 
 
 def _undefined(results: pd.DataFrame) -> list[str]:

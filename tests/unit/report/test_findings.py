@@ -180,7 +180,7 @@ def test_everything_that_was_lost_is_told() -> None:
         "shortened_targets": ("test", 20.0, "20 of 900 targets lost some of their words"),
         "left_out_sentences": ("dev: a cycle", 90.0, "90 of 900 sentences are left out (dev: a cycle)"),
         "untrained_blocks": (None, 5.0, "up to 5 of 900 blocks were sent by the uniform code"),
-        "dropped_fractions": (None, 2.0, "2 of 900 fractions have too few labels"),
+        "dropped_fractions": (None, 2.0, "sent with the next (bank/upos: 2 of 900)"),
         "unmatched_words": (None, 500.0, "500 of 900 words of the model have no partner in its reference"),
         "truncated_words": (None, 7.0, "7 of 900 words were cut off"),
         "rsa_undefined": (None, 1.0, "rsa of base is not defined at layer 0, where vectors do not differ"),
