@@ -20,7 +20,7 @@ from vestige.analyses.settings import Count, Penalty, Positive
 from vestige.corpus.control import baseline_accuracies
 from vestige.corpus.types import Task
 from vestige.progress import bar
-from vestige.representations.store import Representations
+from vestige.representations.store import Representations, lost_words
 from vestige.solvers.adam import AdamRecipe, solve_by_adam
 from vestige.solvers.mlp import MlpRecipe, solve_mlp
 from vestige.solvers.problem import Features, Fit, log_probabilities, standard
@@ -75,9 +75,8 @@ class LayerProbe(Analysis):
         for metric, value in baseline_accuracies(inputs.task, self.split).items():
             outcome.add(metric, value, n=len(data.words[self.split]))
         outcome.add("unseen_label_words", int((data.labels[self.split] < 0).sum()), n=len(data.words[self.split]))
-        for name in ("truncated_words", "vanished_words"):
-            lost = sum(split.manifest[name] for split in inputs.representations.values())
-            outcome.add(name, lost, n=sum(split.manifest["words"] for split in inputs.representations.values()))
+        for lost in lost_words(inputs.representations.values()):
+            outcome.add(**lost)
         controls = self._control_labels(inputs, data)
         scores = Scores(outcome, data, self.split)
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", data.layers) as shown:

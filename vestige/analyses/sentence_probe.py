@@ -22,7 +22,7 @@ from vestige.corpus.types import Sentence, Task
 from vestige.errors import AnalysisError
 from vestige.progress import bar
 from vestige.representations.pool import SENTENCE_POOLINGS
-from vestige.representations.store import Representations
+from vestige.representations.store import Representations, lost_words
 from vestige.solvers.senteval import SEED, SentEvalRecipe, solve_senteval
 
 LEAST_DEV = 10
@@ -104,9 +104,8 @@ class SentenceProbe(Analysis):
     def _describe(self, outcome: Outcome, inputs: Inputs, sentences: int) -> None:
         for metric, value in sentence_baselines(inputs.task, self.split).items():
             outcome.add(metric, value, n=sentences)
-        for name in ("truncated_words", "vanished_words"):
-            lost = sum(split.manifest[name] for split in inputs.representations.values())
-            outcome.add(name, lost, n=sum(split.manifest["words"] for split in inputs.representations.values()))
+        for lost in lost_words(inputs.representations.values()):
+            outcome.add(**lost)
 
     def _rows(self, inputs: Inputs) -> WordRows:
         """Labels and control types of every sentence of train, dev and the split that is scored."""

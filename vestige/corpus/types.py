@@ -52,7 +52,7 @@ class Sentence:
     @property
     def all_words(self) -> tuple[str, ...]:
         """The words of both segments, as labels of words count them."""
-        return (*self.words, *self.second)
+        return (*self.words, *self.second) if self.second else self.words
 
     @property
     def text(self) -> str:

@@ -163,7 +163,7 @@ def _lost(results: pd.DataFrame) -> list[str]:
     for metric, what in _LOST.items():
         rows = results[(results["metric"] == metric) & (results["value"] > 0)]
         for (corpus, task, where), part in rows.groupby(["corpus", "task", "subset"], sort=False, dropna=False):
-            most = part.loc[part["value"].astype(float).idxmax()]
+            most = part.iloc[part["value"].to_numpy(dtype=float).argmax()]
             where = "" if pd.isna(where) else f" ({where})"
             lines.append(f"{corpus}/{task}: {count(most['value'])} of {count(most['n'])} {what}{where}.")
     return lines

@@ -6,6 +6,7 @@ The folder is written by `vestige.cache.writing`: what is there is complete.
 import json
 import mmap
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -66,6 +67,13 @@ class Representations:
 
     def __len__(self) -> int:
         return self.manifest["rows"]
+
+
+def lost_words(splits: Iterable[Representations]) -> Iterator[dict[str, Any]]:
+    """Results on words that have no vector of their own, over all splits."""
+    found = [split.manifest for split in splits]
+    for metric in ("truncated_words", "vanished_words"):
+        yield {"metric": metric, "value": sum(m[metric] for m in found), "n": sum(m["words"] for m in found)}
 
 
 def expect(array: np.ndarray, span: slice) -> None:

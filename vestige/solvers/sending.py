@@ -11,7 +11,7 @@ from torch import Tensor
 from vestige.corpus.control import control_labels
 from vestige.corpus.types import Sentence, Task
 from vestige.errors import AnalysisError
-from vestige.representations.store import Representations
+from vestige.representations.store import Representations, lost_words
 from vestige.solvers.coders import Labelled
 from vestige.solvers.description import Ordered, sending_order
 from vestige.solvers.problem import Features, standard
@@ -52,9 +52,7 @@ class LabelledRows:
 
     def remarks(self) -> Iterator[dict[str, Any]]:
         """Rows on words without a vector, and on labels that train lacks: not looked at in dev, missed where scored."""
-        for name in ("truncated_words", "vanished_words"):
-            found = [r.manifest for r in self.representations.values()]
-            yield {"metric": name, "value": sum(m[name] for m in found), "n": sum(m["words"] for m in found)}
+        yield from lost_words(self.representations.values())
         for split, labels in self.labels.items():
             if unseen := int((labels < 0).sum()):
                 yield {"metric": "unseen_labels", "value": unseen, "subset": split, "n": len(labels)}
