@@ -48,6 +48,7 @@ class Attention(Analysis):
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
     alone = True
+    uses_labels = False
 
     queries: Literal["summary", "all", "words"] | tuple[int, ...] = "summary"
     """Whose distributions: the token that stands for the sentence (CLS, or the last token), every

@@ -100,6 +100,8 @@ class Analysis(ABC):
     """1: a model. 2: a model and its reference, on the same batches."""
     alone: ClassVar[bool] = False
     """Whether an analysis of two models also says something of one that has no reference."""
+    uses_labels: ClassVar[bool] = True
+    """Whether `run` reads the labels of a task; one that reads words alone is run once per corpus."""
     right: ClassVar[str] = "accuracy"
     """What the share of right items is called."""
     version: ClassVar[int] = 1

@@ -50,6 +50,7 @@ class Perplexity(Analysis):
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
     alone = True
+    uses_labels = False
 
     method: Literal["auto", "masked", "pseudo", "causal"] = "auto"
     """masked: a random share of tokens at once. pseudo: each token alone. causal: each after those before

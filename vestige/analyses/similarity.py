@@ -46,6 +46,7 @@ class SimilarityAnalysis(Analysis):
     needs = frozenset({"hidden_states"})
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
+    uses_labels = False
 
     measures: Annotated[tuple[str, ...], Some] = ("rsa", "rsa_centred", "cka")
     pooling: AnyPooling = "last"

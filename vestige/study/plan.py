@@ -224,12 +224,13 @@ def _cells(
         base = spec.reference_of(name) if two else None
         named = (wanted.partition("/") for wanted in analysis.tasks)
         labels = [label for in_corpus, _, label in named if in_corpus == corpus_name]
+        labels = labels if parameters.uses_labels else labels[:1]
         own = None
         if labels and parameters.wants_own_task and tuned is not None and mine.source is not None:
             own = _own(tuned.task, corpora, mine.source["source"], root)
         for label in labels:
             task = corpus.task(label)
-            data = [*_digests(task), [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished]]
+            data = [*_digests(task, parameters.uses_labels), [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished]]
             yield Cell(
                 side=mine.side(name, parameters),
                 run=run,
@@ -259,10 +260,11 @@ def _own(name: str, corpora: Mapping[str, Corpus], folder: str, root: Path) -> d
     }
 
 
-def _digests(task: Task) -> list[Any]:
-    """Of words and labels of every split."""
+def _digests(task: Task, labels: bool = True) -> list[Any]:
+    """Of words of every split, and of their labels where they are read."""
     splits = task.corpus.splits
-    return [{split: words_digest(sentences) for split, sentences in splits.items()}, task.digest(splits)]
+    words = {split: words_digest(sentences) for split, sentences in splits.items()}
+    return [words, task.digest(splits)] if labels else [words]
 
 
 def _describe_corpus(corpus: Corpus) -> dict[str, Any]:
