@@ -230,7 +230,8 @@ def _cells(
             own = _own(tuned.task, corpora, mine.source["source"], root)
         for label in labels:
             task = corpus.task(label)
-            data = [*_digests(task, parameters.uses_labels), [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished]]
+            encoded = [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished]
+            data = [*_digests(task, parameters.uses_labels), encoded]
             yield Cell(
                 side=mine.side(name, parameters),
                 run=run,

@@ -13,7 +13,7 @@ from vestige.listing import lines
 
 FILES = {path.stem for path in Path(vestige.analyses.__file__).parent.glob("*.py")} - {"__init__"}
 
-THEIRS = '''
+THEIRS = """
 from dataclasses import dataclass
 from typing import ClassVar
 from vestige.analyses.base import Analysis, Outcome
@@ -28,7 +28,7 @@ class Theirs(Analysis):
     def run(self, inputs): return Outcome()
 
 number = 3
-'''
+"""
 
 
 @pytest.fixture
@@ -77,8 +77,9 @@ def test_an_entry_point_that_would_replace_a_built_in_analysis_is_refused(packag
 def test_two_packages_with_an_analysis_of_one_name_are_refused(package):
     package("one", theirs="their_module:Theirs")
     package("two", theirs="their_module:Theirs")
-    with pytest.raises(SpecError, match="the package one and .*the package two|the package two and .*the package one"):
+    with pytest.raises(SpecError) as raised:
         find_analysis("theirs")
+    assert "of the package one" in raised.value.problem and "of the package two" in raised.value.problem
 
 
 @pytest.mark.parametrize("value", ["no_such_module:Theirs", "their_module:Nobody", "their_module:number"])
