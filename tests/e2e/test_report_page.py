@@ -30,6 +30,7 @@ FLAGS = [
 ]
 WIDTHS = (1280, 390)
 WORD = "</script>\"'&"
+LABEL = "</script>\u2028"
 
 FRAME = """<!doctype html><body style="margin:0"><iframe id="page" style="border:0;width:{width}px;height:900px"
 srcdoc="{page}"></iframe><script>
@@ -83,13 +84,11 @@ const timer = setInterval(() => {{
 @pytest.fixture(scope="module", params=["layers", "neurons"])
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == "neurons":
-        frames = neuron_frames(label="</script>", word=WORD)
+        frames = neuron_frames(label=LABEL, word=WORD)
         more = neuron_results([*ranker_rows(), *redundancy_rows()])
         frames = replace(frames, results=pd.concat([frames.results, more], ignore_index=True))
     else:
-        frames = small_frames(
-            [("bank", "upos"), ("bank", "deprel")], parameters=(CONVERGED, DURRANI), label="</script>"
-        )
+        frames = small_frames([("bank", "upos"), ("bank", "deprel")], parameters=(CONVERGED, DURRANI), label=LABEL)
     target = tmp_path_factory.mktemp("page") / f"{request.param}.html"
     write_report(target, *frames.all, changes=frames.changes, explorers=frames.explorers)
     return target

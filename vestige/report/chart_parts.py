@@ -4,6 +4,7 @@ Colours are safe for colour-blind readers: base grey-blue, tuned orange; verdict
 with a shape of their own, so that no meaning hangs on hue alone.
 """
 
+import re
 from typing import Any
 
 import altair as alt
@@ -13,6 +14,9 @@ FURTHER = (BASE, TUNED, "#2a9d8f", "#a05195", "#7a7a2a", "#c2507a")
 """Where several models share a chart."""
 
 Spec = dict[str, Any]
+
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+"""Line separators, control characters and what is no character at all."""
 
 
 def legend(columns: int, width: int = 140, **look: Any) -> alt.Legend:
@@ -34,4 +38,17 @@ def finish(chart: alt.LayerChart, height: int | dict[str, int], description: str
     spec = chart.to_dict(validate=True)
     for name in ("$schema", "config"):
         spec.pop(name, None)
-    return {**spec, "autosize": {"type": "fit-x", "contains": "padding"}}
+    return {**_visible(spec), "autosize": {"type": "fit-x", "contains": "padding"}}
+
+
+def _visible(value: Any) -> Any:
+    """A value whose strings have their invisible characters written out: 'a\\u2028b'.
+
+    Vega writes the order of labels into expressions of its own. A line separator ends such an expression in the
+    middle of a string, and the chart is not drawn; other control characters make a picture that is no XML.
+    """
+    if isinstance(value, str):
+        return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    if isinstance(value, dict):
+        return {name: _visible(item) for name, item in value.items()}
+    return [_visible(item) for item in value] if isinstance(value, list) else value

@@ -41,7 +41,7 @@ def write_report(
     """
     known = pd.DataFrame() if changes is None else changes
     page = render(Reading(results, comparisons, cells, lock, known, explorers or {}, trees or {}))
-    write_file(Path(target), page.encode())
+    write_file(Path(target), page.encode(errors="backslashreplace"))
 
 
 def render(reading: Reading) -> str:

@@ -37,7 +37,7 @@ def write_markdown(
 ) -> None:
     """Write the README of a run; `title` and `intro` (markdown) go in front of what the tables say."""
     reading = Reading(results, comparisons, cells, lock, pd.DataFrame() if changes is None else changes)
-    write_file(Path(target), render(reading, title, intro).encode())
+    write_file(Path(target), render(reading, title, intro).encode(errors="backslashreplace"))
 
 
 def render(reading: Reading, title: str = "", intro: str = "") -> str:

@@ -1,9 +1,12 @@
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import vl_convert
+from neuron_frames import neuron_frames
 from report_frames import CONVERGED, DURRANI, MLP, Frames, lock_of, results_frame, small_frames
 from report_page import EVIL, Page, page_of
 
@@ -63,6 +66,31 @@ def test_json_is_safe_in_a_script_and_still_the_same() -> None:
     value = {"a": "</script><!-- & \u2028"}
     assert not re.search("[<>&\u2028]", safe_json(value))
     assert json.loads(safe_json(value)) == value
+
+
+@pytest.mark.parametrize("frames", [small_frames, neuron_frames])
+def test_charts_are_drawn_whatever_characters_a_label_holds(frames: Callable[..., Frames], tmp_path: Path) -> None:
+    """Vega itself draws them: it ends an expression at a line separator, and a picture with a NUL is no XML."""
+    label = "A\u2028B\u2029C\x00D\x85E"
+    page = page_of(frames(label=label), tmp_path)
+    own = [spec for spec in page.specs.values() if "A\\u2028B\\u2029C\\u0000D\\u0085E" in values(spec)]
+    assert own
+    for spec in own:
+        assert "D\\u0085E" in vl_convert.vegalite_to_svg(json.dumps(spec)).replace("\u2026", "")
+    assert not re.search("[\x00-\x09\x85\u2028\u2029]", values(page.specs))
+
+
+def values(value: object) -> str:
+    """All strings in a specification."""
+    if isinstance(value, dict):
+        return "\n".join(map(values, value.values()))
+    return "\n".join(map(values, value)) if isinstance(value, list) else str(value)
+
+
+def test_text_that_is_no_unicode_is_written_out(tmp_path: Path) -> None:
+    frames = small_frames()
+    frames.lock["spec"]["about"] = "half a \ud83d"
+    assert "half a \\ud83d" in page_of(frames, tmp_path).text
 
 
 def test_several_models_tasks_and_settings(tmp_path: Path) -> None:
