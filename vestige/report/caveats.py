@@ -33,8 +33,8 @@ def caveats(
     ]
 
 
-def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
-    """The terms of the statistics, a line each."""
+def glossary(settings: Settings, runs: int, described: bool = False) -> list[tuple[str, str]]:
+    """The terms of the statistics, a line each; `described`: whether some differences have no test."""
     margin = threshold(settings.margin)
     told = f"from {count(settings.resamples)} resamplings of test sentences"
     chance = "how often a difference as large arises when whole sentences swap base and tuned at random"
@@ -52,8 +52,15 @@ def glossary(settings: Settings, runs: int) -> list[tuple[str, str]]:
             "more than 'no difference found'.",
         ),
         ("undecided", f"neither shown to differ nor shown to lie within \u00b1{margin}: more data would be needed."),
+        *([_DESCRIBED] if described else []),
         ("selectivity", "accuracy minus accuracy on a control task, in which every word type has a random label."),
     ]
+
+
+_DESCRIBED = (
+    "described",
+    "a difference without a test, of which nothing is claimed: another seed may train another probe, and there is one.",
+)
 
 
 def _runs(runs: Mapping[str, int]) -> list[str]:

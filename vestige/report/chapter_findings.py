@@ -1,6 +1,7 @@
-"""What curves show, in sentences: where they are highest and lowest, and where they leave their start.
+"""What curves show, in sentences: their highest and lowest values, and where they leave their start.
 
-Every number in a sentence is a number of the table, with its interval where the analysis gives one.
+Every number in a sentence is a number of the table, with its interval where the analysis gives one. One value is
+called lower than another only where their intervals are apart; without intervals, numbers are given and no more.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ import pandas as pd
 
 from vestige.report.curves import OWN_SCORE, SCORE, Curve, curve_frame, own_measure
 from vestige.report.findings import Finding
-from vestige.report.wording import GLUE, capital, layer, listing
+from vestige.report.wording import GLUE, be, capital, layer, layers, listing
 
 _HELD = Curve(SCORE, "score", "frozen blocks", unit="percent", decimals=1)
 _KEPT = Curve(SCORE, "score", "kept blocks", unit="percent", decimals=1)
@@ -54,14 +55,13 @@ def _frozen(rows: pd.DataFrame, model: str) -> list[str]:
     if -1 not in points.index or len(points) < 3:
         return []
     whole, head = points.loc[-1], points.iloc[-1]
-    deep = [x for x in points.index if x >= 0 and _overlap(points.loc[x], whole)]
+    deep = [x for x in points.index if x >= 0 and not _below(points.loc[x], whole)]
     if deep:
         reach = "the embeddings alone" if deep[-1] == 0 else f"the embeddings and {_blocks(deep[-1])}"
-        text = f"With {reach} of {model} held fixed the score {_told(points.loc[deep[-1]], _HELD)} is not shown to fall"
+        text = f"With {reach} of {model} frozen the score {_told(points.loc[deep[-1]], _HELD)} is not shown to fall"
         text += f" below that of the whole tuned model {_told(whole, _HELD)}"
     else:
-        text = f"Whatever is held fixed in {model}, the score falls below that of the whole tuned model"
-        text += f" {_told(whole, _HELD)}"
+        text = f"Whatever is frozen in {model}, the score is below that of the whole tuned model {_told(whole, _HELD)}"
     return [f"{text}; with the head alone learning it is {_told(head, _HELD)}."]
 
 
@@ -70,7 +70,7 @@ def _cut(rows: pd.DataFrame, model: str) -> list[str]:
     if len(points) < 2:
         return []
     whole = points.iloc[-1]
-    enough = next((x for x in points.index if _overlap(points.loc[x], whole)), points.index[-1])
+    enough = next((x for x in points.index if not _below(points.loc[x], whole)), points.index[-1])
     first = points.iloc[0]
     text = f"Cut to {_blocks(points.index[0])}, {model} scores {_told(first, _KEPT)}, whole {_told(whole, _KEPT)}"
     if enough != points.index[-1]:
@@ -97,10 +97,15 @@ def _restored(rows: pd.DataFrame, model: str) -> list[str]:
     if points.empty or reference.empty:
         return []
     start = points.iloc[0]
-    text = f"Perplexity goes from {_LAST.text(float(reference.mean()))} to {_told(start, _LAST)} in {model}"
+    text = f"Perplexity is {_LAST.text(float(reference.mean()))} in the reference and {_told(start, _LAST)} in {model}"
     if len(points) > 1:
         best = points["value"].idxmin()
-        text += f"; it is lowest, {_told(points.loc[best], _LAST)}, with the last {_blocks(best)} put back"
+        lowest = f"with the last {_blocks(best)} replaced by the reference's"
+        text += (
+            f"; {lowest} it falls to {_told(points.loc[best], _LAST)}"
+            if _below(points.loc[best], start)
+            else "; it is not shown to fall with any number of last blocks replaced by the reference's"
+        )
     return [f"{text}."]
 
 
@@ -109,16 +114,7 @@ def _least_alike(rows: pd.DataFrame, model: str) -> tuple[float, str]:
         curve = Curve(metric, name)
         points = _points(rows, curve, model)
         if len(points) > 1:
-            low, high = points["value"].idxmin(), points["value"].idxmax()
-            if low == high:
-                level = _told(points.loc[low], curve)
-                text = f"{model} and its reference are equally alike at all layers ({name} {level})."
-            else:
-                text = (
-                    f"{model} and its reference are least alike at {layer(low)} ({name} "
-                    f"{_told(points.loc[low], curve)}) and most at {layer(high)} ({_told(points.loc[high], curve)})."
-                )
-            return -float(points.loc[low, "value"]), text
+            return -float(points["value"].min()), f"{name} of {model} and its reference is {_range(points, curve)}."
     return 0.0, ""
 
 
@@ -127,12 +123,20 @@ def _moved_attention(rows: pd.DataFrame, model: str) -> tuple[float, str]:
     points = _points(rows, curve, model)
     if len(points) < 2:
         return 0.0, ""
-    most, least = points["value"].idxmax(), points["value"].idxmin()
-    text = (
-        f"Attention of {model} moved most at {layer(most)} (earth mover's distance {_told(points.loc[most], curve)}), "
-        f"least at {layer(least)} ({_told(points.loc[least], curve)})."
-    )
-    return float(points.loc[most, "value"]), text
+    text = f"The earth mover's distance between the attention of {model} and of its reference is"
+    return float(points["value"].max()), f"{text} {_range(points, curve)}."
+
+
+def _range(points: pd.DataFrame, curve: Curve) -> str:
+    """'0.90 (0.88 to 0.92) at layer 3 and 0.99 at layer 1, lowest and highest'; whether the two are shown to differ."""
+    low, high = points.loc[points["value"].idxmin()], points.loc[points["value"].idxmax()]
+    if low["value"] == high["value"]:
+        return f"{_told(low, curve)} at all layers"
+    text = f"lowest at {layer(int(low.name))}, {_told(low, curve)}, and highest at {layer(int(high.name))}, "
+    text += _told(high, curve)
+    if not (_has_interval(low) and _has_interval(high)):
+        return text
+    return text if _below(low, high) else f"{text}: no layer is shown to differ from another"
 
 
 def _erased(rows: pd.DataFrame) -> list[str]:
@@ -156,35 +160,36 @@ def _one_erased(rows: pd.DataFrame, model: str, curve: Curve, what: str, metric:
     level = _told(none.iloc[0], curve)
     always = rows.loc[rows["metric"] == f"{metric}_majority", "value"].astype(float)
     level += f" (always the same answer: {curve.text(float(always.mean()))})" if len(always) else ""
-    moved = [at for at in erased.index if not _alike(erased.loc[at], none.loc[at])]
+    if not all(_has_interval(point) for _, point in erased.iterrows()):
+        return 0.0, f"{capital(what)} is {level}; with the property erased it is {_range(erased, curve)}."
+    moved = [at for at in erased.index if _below(erased.loc[at], none.loc[at]) or _below(none.loc[at], erased.loc[at])]
     if not moved:
         where = layer(erased.index[0]) if len(erased) == 1 else "any one layer"
-        return 0.0, f"{capital(what)} is {level}; erasing the property from {where} does not move it beyond that."
+        return 0.0, f"{capital(what)} is {level}; erasing the property from {where} is not shown to change it."
     changes = (erased["value"] - none["value"]).loc[moved].abs()
     most = changes.idxmax()
     text = f"{capital(what)} is {level}; with the property erased from {layer(most)}"
-    text += ", where that does the most," if len(erased) > 1 else ""
+    text += ", where the difference is largest," if len(erased) > 1 else ""
     text += f" {_told(erased.loc[most], curve)}, with random directions instead {_told(random.loc[most], curve)}."
     return float(changes[most]), text
 
 
-def _alike(one: pd.Series, other: pd.Series) -> bool:
-    """Whether each of two values lies within the interval of the other; without intervals, whether they are equal."""
-    if pd.isna(one["low"]) or pd.isna(other["low"]):
-        return bool(one["value"] == other["value"])
-    return all(a["low"] <= b["value"] <= a["high"] for a, b in ((one, other), (other, one)))
-
-
 def _best(curve: Curve, lowest: bool = False) -> Rule:
-    """The layer at which a measure is best."""
+    """The layer at which a measure is best, and the layers that are not shown to be worse."""
 
     def rule(rows: pd.DataFrame, model: str) -> list[str]:
         points = _points(rows, curve, model)
         if len(points) < 2:
             return []
         at = points["value"].idxmin() if lowest else points["value"].idxmax()
-        side = "lowest" if lowest else "highest"
-        return [f"{capital(curve.title)} of {model} is {side} at {layer(int(at))} ({_told(points.loc[at], curve)})."]
+        best, worse = points.loc[at], "higher" if lowest else "lower"
+        text = f"{capital(curve.title)} of {model} is {'lowest' if lowest else 'highest'} at {layer(int(at))} "
+        text += f"({_told(best, curve)})"
+        if not _has_interval(best):
+            return [f"{text}."]
+        apart = [_below(best, other) if lowest else _below(other, best) for _, other in points.iterrows()]
+        alike = [int(x) for x, far in zip(points.index, apart, strict=True) if not far and x != at]
+        return [f"{text}; {layers(alike)} {be(alike)} not shown to be {worse}." if alike else f"{text}."]
 
     return _each(rule)
 
@@ -219,11 +224,14 @@ def _told(point: pd.Series, curve: Curve) -> str:
     return f"{text} ({curve.text(float(point['low']))} to {curve.text(float(point['high']))})".replace(" ", GLUE)
 
 
-def _overlap(one: pd.Series, other: pd.Series) -> bool:
-    """Whether one is not shown to be below the other: neither lies under the other's interval."""
-    if pd.isna(one["low"]) or pd.isna(other["low"]):
-        return bool(one["value"] >= other["value"])
-    return bool(one["high"] >= other["value"] and other["low"] <= one["value"])
+def _below(one: pd.Series, other: pd.Series) -> bool:
+    """Whether one value is shown to be below another: their intervals are apart. Without intervals nothing is."""
+    return _has_interval(one) and _has_interval(other) and bool(one["high"] < other["low"])
+
+
+def _has_interval(point: pd.Series) -> bool:
+    """Whether the analysis gives an interval of every run: the range of a few runs is none."""
+    return bool(point["intervals"] == point["runs"] and not pd.isna(point["low"]))
 
 
 def _blocks(count: int) -> str:

@@ -31,24 +31,28 @@ _SIMILARITIES = {
     "pwcca": "PWCCA",
 }
 
+_EXAMPLES_ONLY = "Intervals are over held-out examples; they do not cover other runs of training."
+
 CHAPTERS = (
     Chapter(
         "freezing",
         "How deep must fine-tuning reach?",
         "The task's score on held-out examples when the embeddings and the first blocks keep their weights "
-        "(\u22121: nothing is held). Where a score holds on to the right, the upper blocks alone can learn the task.",
-        _scores("frozen blocks", "blocks held fixed"),
+        "(\u22121: nothing is frozen). Where a score holds on to the right, the upper blocks alone can learn the task. "
+        f"{_EXAMPLES_ONLY}",
+        _scores("frozen blocks", "frozen blocks"),
     ),
     Chapter(
         "truncation",
         "How much depth does the task need?",
-        "The score of the model cut after its first blocks, all that is left tuned.",
+        f"The score of the model cut after its first blocks, all that is left tuned. {_EXAMPLES_ONLY}",
         _scores("kept blocks", "blocks kept"),
     ),
     Chapter(
         "pruning",
         "Which blocks can be left out?",
-        "The score when blocks are dropped from the top or from the bottom before tuning; 0: the whole model.",
+        "The score when blocks are dropped from the top or from the bottom before tuning; 0: the whole model. "
+        f"{_EXAMPLES_ONLY}",
         _scores("dropped blocks", "blocks dropped"),
     ),
     Chapter(
@@ -72,11 +76,11 @@ CHAPTERS = (
     Chapter(
         "perplexity",
         "What is left of the language model",
-        "Perplexity of the language-model head on the tuned encoder, with the last blocks (or one block) put back "
-        "from the reference: where it falls, there fine-tuning had written over what the head reads.",
+        "Perplexity of the language-model head on the tuned encoder, with the last blocks (or one block) replaced by "
+        "the reference's: where it falls, there fine-tuning had written over what the head reads.",
         (
-            Curve("perplexity", "perplexity", "last_replaced", "last blocks put back", decimals=1),
-            Curve("perplexity", "perplexity", "layer_replaced", "the one block put back", decimals=1),
+            Curve("perplexity", "perplexity", "last_replaced", "last blocks replaced", decimals=1),
+            Curve("perplexity", "perplexity", "layer_replaced", "the one block replaced", decimals=1),
         ),
     ),
     Chapter(

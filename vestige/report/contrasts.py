@@ -1,8 +1,8 @@
 """Findings that need two settings: does an effect shrink under `converged`, does an mlp still see it?
 
 Two settings are set side by side only where they differ in the named parameter and in nothing
-else. 'Smaller' means that the two intervals do not overlap, or that the second setting shows
-equivalence; a difference of two estimates alone is not reported.
+else. 'Smaller' means that the two intervals do not overlap, or that the first lies beyond the margin
+and the second setting shows equivalence within it; a difference of two estimates alone is not reported.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def protocol_contrast(groups: Sequence[Group], titles: Titles, settings: Setting
     shrunk = [
         (durrani, layer_rows)
         for durrani, converged in found
-        if (layer_rows := _shrinking(durrani.accuracy, converged.accuracy, ("lower", "higher"))) is not None
+        if (layer_rows := _shrinking(durrani, converged, ("lower", "higher"), settings)) is not None
     ]
     lead = "Protocol"
     if not shrunk:
@@ -73,9 +73,7 @@ def probe_contrast(groups: Sequence[Group], titles: Titles, settings: Settings) 
     if not found or not any((linear.accuracy["verdict"] == "lower").any() for linear, _ in found):
         return None
     kept = [
-        (linear, rows)
-        for linear, mlp in found
-        if (rows := _shrinking(linear.accuracy, mlp.accuracy, ("lower",))) is not None
+        (linear, rows) for linear, mlp in found if (rows := _shrinking(linear, mlp, ("lower",), settings)) is not None
     ]
     lead = "Linear and mlp probe"
     if not kept:
@@ -101,11 +99,12 @@ def _places(found: Sequence[tuple[Group, pd.DataFrame]], compared: int, titles: 
     return f"in {len(found)} of {compared} comparisons, at {total} layers in all"
 
 
-def _shrinking(first: pd.DataFrame, second: pd.DataFrame, verdicts: Sequence[str]) -> pd.DataFrame | None:
+def _shrinking(first: Group, second: Group, verdicts: Sequence[str], settings: Settings) -> pd.DataFrame | None:
     """Layers where a change of `first` is smaller in `second` beyond doubt; None where there is none."""
-    both = first.join(second, rsuffix="_other", how="inner")
+    both = first.accuracy.join(second.accuracy, rsuffix="_other", how="inner")
     both["gain"] = np.sign(both["difference"]) * (both["difference"] - both["difference_other"])
     apart = (both["low_other"] > both["high"]) | (both["high_other"] < both["low"])
-    gone = both["verdict_other"] == "unchanged"
+    beyond = (both["low"] > settings.margin) | (both["high"] < -settings.margin)
+    gone = beyond & (both["verdict_other"] == "unchanged")
     chosen = both[both["verdict"].isin(verdicts) & (both["gain"] > 0) & (apart | gone)]
     return chosen if len(chosen) else None

@@ -13,7 +13,7 @@ from vestige.report.findings import Finding
 from vestige.report.measures import of_task
 from vestige.report.reading import Reading
 from vestige.report.tables import Table, layer_cell
-from vestige.report.wording import GLUE, bare_chance, chance, count, layer, layers
+from vestige.report.wording import GLUE, bare_chance, be, chance, count, layer, layers
 
 UNEVEN = 1.2
 """A sample that has so many times the sentences or words of another is not like it."""
@@ -148,17 +148,13 @@ def _sentence(other: str, pair: pd.DataFrame, curve: Curve, reading: Reading) ->
         text += f"; the largest difference is at {layer(int(top['layer']))} ({mine} and {theirs}, {sure})"
         return f"{tuned} {text}.", "undecided"
     where, verdict = int(top["layer"]), str(top["verdict"])
-    text = f"{layer(where)} of {model} {_is([where])} {_MORE[verdict]} similar to {reference} on {here} ({mine}) "
+    text = f"{layer(where)} of {model} {be([where])} {_MORE[verdict]} similar to {reference} on {here} ({mine}) "
     text += f"than on {other} ({theirs}; {sure})"
     for name in sorted(_MORE, key=lambda name: name != verdict):
         rest = [int(number) for number in found.loc[found["verdict"] == name, "layer"] if number != where]
         if rest:
-            text += f"; {layers(rest)} {_is(rest)} {_MORE[name]} similar{' too' if name == verdict else ''}"
+            text += f"; {layers(rest)} {be(rest)} {_MORE[name]} similar{' too' if name == verdict else ''}"
     return f"{tuned} {text}.", verdict
-
-
-def _is(numbers: Sequence[int]) -> str:
-    return "is" if len(numbers) == 1 and numbers[0] != 0 else "are"
 
 
 def _span(low: float, high: float, curve: Curve) -> str:

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from vestige.report.chart_parts import BASE, FURTHER, QUIET, TUNED, Spec, finish, legend, tip
-from vestige.report.wording import points
+from vestige.report.wording import VERDICTS, points
 
-VERDICT_COLOURS = {"lower": "#c2307f", "higher": "#1f8a55", "unchanged": "#7f8994", "undecided": "#b58a1b"}
-VERDICT_SHAPES = {"lower": "triangle-down", "higher": "triangle-up", "unchanged": "circle", "undecided": "diamond"}
+VERDICT_COLOURS = dict(zip(VERDICTS, ("#c2307f", "#1f8a55", "#7f8994", "#b58a1b", "#4f7296"), strict=True))
+VERDICT_SHAPES = dict(zip(VERDICTS, ("triangle-down", "triangle-up", "circle", "diamond", "square"), strict=True))
 DASHES = {"model": [1, 0], "random twin": [5, 3], "word-type majority": [2, 3], "majority label": [1, 4]}
 _VISIBLE = 0.3
 """A reference line is drawn only where the curves still fill this share of the axis."""
@@ -51,10 +51,11 @@ def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
     """Change per layer in points, with intervals, coloured by verdict; the margin is shaded."""
     frame = rows[["layer", "difference", "low", "high", "q", "verdict"]].copy()
     frame[["difference", "low", "high"]] *= 100
-    names = list(VERDICT_COLOURS)
-    above = legend(4)
-    colour = alt.Color("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_COLOURS.values())), legend=above)
-    shape = alt.Shape("verdict:N", scale=alt.Scale(domain=names, range=list(VERDICT_SHAPES.values())), legend=above)
+    names = [name for name in VERDICTS if name != "described" or (frame["verdict"] == name).any()]
+    above = legend(len(names))
+    colours, shapes = ([marks[name] for name in names] for marks in (VERDICT_COLOURS, VERDICT_SHAPES))
+    colour = alt.Color("verdict:N", scale=alt.Scale(domain=names, range=colours), legend=above)
+    shape = alt.Shape("verdict:N", scale=alt.Scale(domain=names, range=shapes), legend=above)
     band = alt.Chart(pd.DataFrame({"from": [-100 * margin], "to": [100 * margin]})).mark_rect(color=QUIET, opacity=0.18)
     zero = alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(color=QUIET, strokeWidth=1)
     base = alt.Chart(frame).encode(x=_layer_axis(frame), color=colour)

@@ -4,17 +4,17 @@ Pure functions of the table; every number in a sentence is a number of the table
 of change carries its interval and its q. The wording claims no more than the verdict does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
-from vestige.comparison.differences import Settings, summarise
+from vestige.comparison.differences import Settings
 from vestige.report.groups import Group, Titles, primary
 from vestige.report.wording import (
     GLUE,
     VERDICTS,
+    be,
     capital,
     chance,
     layer,
@@ -32,7 +32,7 @@ MOST = 8
 """So many findings open the page; the others stand with their task."""
 
 DROP = 0.01
-"""'The first layer that drops': by more than one point."""
+"""'The first layer shown to drop': by more than one point, the whole interval."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Finding:
     lead: str
     text: str
     kind: str
-    """lower, higher, unchanged, undecided, or note: the colour of its mark."""
+    """A verdict, or note: the colour of its mark."""
     rank: float
     """Smaller ranks open the page."""
     key: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def group_findings(group: Group, titles: Titles, settings: Settings) -> list[Fin
         (changes, 0.0),
         (steady, 1.0 if changes[0] else 0.0),
         (_selectivity(group, settings), 2.0),
-        (_shape(group), 3.0),
+        (_shape(group, settings), 3.0),
     ]
     lead = titles.group(group)
     return [Finding(lead, text, kind, rank, group.key) for (text, kind), rank in made if text]
@@ -99,7 +99,7 @@ def overview(groups: Sequence[Group]) -> str:
 def with_numbers(row: pd.Series, settings: Settings, q: bool = True) -> str:
     """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'."""
     level = f"{100 * settings.confidence:g}{GLUE}% interval {span(row['low'], row['high'])}"
-    sure = f", {chance('q', row['q'])}" if q else ""
+    sure = f", {chance('q', row['q'])}" if q and not pd.isna(row["q"]) else ""
     return f"({move(row['base'], row['tuned'])}, {level}{sure})"
 
 
@@ -129,7 +129,7 @@ def _one_direction(side: pd.DataFrame, verdict: str, group: Group, settings: Set
         amount = high if high.startswith(f"{low} ") else f"{low} to {high}"
         single = len(rest) == 1 and rest["layer"].iloc[0] != 0
         text += f"; {layers(rest['layer'])} {one if single else several} {amount}"
-    small = side[side["p_equivalence"] <= settings.alpha]["layer"]
+    small = side[side[["low", "high"]].abs().max(axis=1) < settings.margin]["layer"]
     if len(small):
         text += f"; {layers(small)}: a detectable change, but one within {threshold(settings.margin)}"
     return text + "."
@@ -137,55 +137,69 @@ def _one_direction(side: pd.DataFrame, verdict: str, group: Group, settings: Set
 
 def _nothing_found(group: Group, settings: Settings) -> str:
     top = group.accuracy.loc[group.accuracy["difference"].abs().idxmax()]
+    tested = group.accuracy["q"].notna().any()
+    nothing = (
+        f"No layer of {group.model} shows a change of probe accuracy that survives the correction for many tests"
+        if tested
+        else f"No layer of {group.model} has a verdict: differences are described, not tested"
+    )
     return (
-        f"No layer of {group.model} shows a change of probe accuracy that survives the correction for many tests; "
-        f"the largest difference is {points(top['difference'])} points at {layer(int(top['layer']))} "
+        f"{nothing}; the largest difference is {points(top['difference'])} points at {layer(int(top['layer']))} "
         f"{with_numbers(top, settings)}."
     )
 
 
 def _steady(group: Group, settings: Settings) -> tuple[str, str]:
     rows = group.accuracy
-    unchanged = rows[rows["verdict"] == "unchanged"]["layer"]
+    margin, unchanged = threshold(settings.margin), rows[rows["verdict"] == "unchanged"]["layer"]
     undecided = rows[rows["verdict"] == "undecided"]
     parts = []
     if len(unchanged) == len(rows):
-        parts.append(f"All layers of {group.model} are unchanged within {threshold(settings.margin)}.")
+        parts.append(f"All layers of {group.model} are unchanged within {margin}.")
     elif len(unchanged):
-        verb = "is" if len(unchanged) == 1 and unchanged.iloc[0] != 0 else "are"
-        parts.append(f"{capital(layers(unchanged))} {verb} unchanged within {threshold(settings.margin)}.")
+        parts.append(f"{capital(layers(unchanged))} {be(list(unchanged))} unchanged within {margin}.")
     if len(undecided):
-        verb = "is" if len(undecided) == 1 and undecided["layer"].iloc[0] != 0 else "are"
         reach = max(undecided["low"].abs().max(), undecided["high"].abs().max())
         parts.append(
-            f"{capital(layers(undecided['layer']))} {verb} undecided: "
+            f"{capital(layers(undecided['layer']))} {be(list(undecided['layer']))} undecided: "
             f"intervals reach as far as {size(reach)} from zero, which shows neither a change nor its absence."
         )
     return " ".join(parts), "unchanged" if len(unchanged) else "undecided"
 
 
-def _shape(group: Group) -> tuple[str, str]:
-    found: Mapping[str, Any] = summarise(group.accuracy, DROP)
-    before, after = found["best_layer_base"], found["best_layer_tuned"]
-    levels = f"({move(found['best_base'], found['best_tuned'])})"
-    if before == after:
-        best = f"{capital(layer(before))} {'stay' if before == 0 else 'stays'} the best layer {levels}"
-    else:
-        best = f"The best layer moves from {layer(before)} to {layer(after)} {levels}"
-    drop = found["first_drop"]
-    first = (
-        f"no layer drops by more than {threshold(DROP)}"
-        if drop is None
-        else f"the first layer to drop by more than {threshold(DROP)} is {layer(drop)}"
-        if drop
-        else f"the drop of more than {threshold(DROP)} begins at the embeddings"
+def _shape(group: Group, settings: Settings) -> tuple[str, str]:
+    """What verdicts and intervals show of the two curves; where they show nothing, nothing is said."""
+    return " ".join(text for text in (_first_drop(group, settings), _best_layers(group)) if text), "note"
+
+
+def _first_drop(group: Group, settings: Settings) -> str:
+    """The lowest of several layers that are significantly lower, by more than `DROP` in all of the interval."""
+    rows = group.accuracy
+    drops = rows[(rows["verdict"] == "lower") & (rows["high"] < -DROP)]
+    if len(drops) < 2:
+        return ""
+    first = drops.iloc[0]
+    at = layer(int(first["layer"]))
+    return f"The lowest layer shown to drop by more than {threshold(DROP)}: {at} {with_numbers(first, settings)}."
+
+
+def _best_layers(group: Group) -> str:
+    """Whether the best layers of base and tuned change places: one has changed, and intervals are apart in both."""
+    rows = group.accuracy
+    old, new = rows.loc[rows["base"].idxmax()], rows.loc[rows["tuned"].idxmax()]
+    changed = old["verdict"] in ("lower", "higher") or new["verdict"] in ("lower", "higher")
+    if not (changed and old["base_low"] > new["base_high"] and new["tuned_low"] > old["tuned_high"]):
+        return ""
+    before, after = layer(int(old["layer"])), layer(int(new["layer"]))
+    numbers = [
+        f"{percent(one[side])} ({percent(one[f'{side}_low'])} to {percent(one[f'{side}_high'])})"
+        for side in ("base", "tuned")
+        for one in (old, new)
+    ]
+    return (
+        f"{capital(before)} and {after} change places: {numbers[0]} and {numbers[1]} in {group.reference}, "
+        f"{numbers[2]} and {numbers[3]} in {group.model}."
     )
-    depth = int(group.accuracy["layer"].max() - group.accuracy["layer"].min()) or 1
-    area = (
-        f"averaged over the depth of the model the change is {points(found['area'] / depth)} points "
-        f"(area between the curves: {points(found['area'])} points \u00d7 layers)"
-    )
-    return f"{best}; {first}; {area}.", "note"
 
 
 def _selectivity(group: Group, settings: Settings) -> tuple[str, str]:

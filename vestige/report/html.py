@@ -63,7 +63,7 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
         "findings": [*reading.headlines, *reading.neuron_headlines, *chapter_headlines(reading)],
         "compared": bool(reading.groups),
         "caveats": caveats(reading.results, reading.comparisons, reading.lock, reading.tuned_runs),
-        "glossary": glossary(reading.judging, runs) if reading.tuned_runs else [],
+        "glossary": glossary(reading.judging, runs, _described(reading)) if reading.tuned_runs else [],
         "margin": reading.judging.margin,
         "confidence": reading.judging.confidence,
         "tasks": sections.task_sections(reading, charts),
@@ -73,6 +73,10 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
         "labels": sections.label_sections(reading, charts),
         "tables": sections.comparison_tables(reading),
     }
+
+
+def _described(reading: Reading) -> bool:
+    return "verdict" in reading.comparisons and bool((reading.comparisons["verdict"] == "described").any())
 
 
 def _neurons(reading: Reading, charts: Charts) -> dict[str, Any]:

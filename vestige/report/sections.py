@@ -4,7 +4,6 @@ from typing import Any
 
 import pandas as pd
 
-from vestige.comparison.differences import summarise
 from vestige.report import figures
 from vestige.report.charts import Charts
 from vestige.report.groups import Group
@@ -66,10 +65,12 @@ def control_sections(reading: Reading, charts: Charts) -> list[dict[str, Any]]:
 
 
 def label_sections(reading: Reading, charts: Charts) -> list[dict[str, Any]]:
-    """The labels that changed most at the layer of largest change, per task and model."""
+    """The labels that differ most, per task and model: at the layer that changes most, or differs most if none does."""
     found = []
     for group in reading.primary:
-        where = int(summarise(group.accuracy)["largest_change_layer"] or 0)
+        changed = group.accuracy[group.accuracy["verdict"].isin(["lower", "higher"])]
+        sizes = (changed if len(changed) else group.accuracy)["difference"].abs()
+        where = int(sizes.idxmax())
         table = label_changes(
             reading.results, (group.corpus, group.task, group.setting.params), (group.reference, group.model), where
         )
@@ -79,9 +80,9 @@ def label_sections(reading: Reading, charts: Charts) -> list[dict[str, Any]]:
         spec = figures.label_chart(table, (group.reference, group.model), f"{title}: F1 of labels at layer {where}")
         biggest = table.loc[table["difference"].abs().idxmax()]
         text = (
-            f"At {layer(where)}, where accuracy changes most. Largest: {biggest['label']}, "
-            f"{points(biggest['difference'])} points of F1 ({move(biggest['base'], biggest['tuned'])}, "
-            f"{int(biggest['n'])} occurrences)."
+            f"At {layer(where)}, {'which is' if len(changed) else 'though no layer is'} shown to change. Largest "
+            f"difference: {biggest['label']}, {points(biggest['difference'])} points of F1 "
+            f"({move(biggest['base'], biggest['tuned'])}, {int(biggest['n'])} occurrences)."
         )
         found.append({"title": title, "chart": charts.add(spec), "text": text, "fewest": FEWEST})
     return found

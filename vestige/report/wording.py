@@ -21,7 +21,8 @@ _TASKS = {
     "ner": "Named entities",
 }
 
-VERDICTS = ("lower", "higher", "unchanged", "undecided")
+VERDICTS = ("lower", "higher", "unchanged", "undecided", "described")
+"""The first three claim something; of the others nothing is claimed."""
 
 
 def number(value: float, decimals: int) -> str:
@@ -105,6 +106,11 @@ def layers(numbers: Iterable[int]) -> str:
     elif blocks:
         parts.append("layers " + listing(_runs(blocks)))
     return listing(parts)
+
+
+def be(numbers: Sequence[int]) -> str:
+    """'is' of one layer, 'are' of several and of the embeddings."""
+    return "is" if len(numbers) == 1 and numbers[0] != 0 else "are"
 
 
 def listing(parts: Sequence[str]) -> str:

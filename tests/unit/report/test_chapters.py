@@ -101,7 +101,7 @@ class TestFrames:
             for row in _scored(level + 0.001 * seed, 0.03, subset=subset, layer=layer, tune_seed=seed)
         ]
         (finding,) = chapter_findings("erasure", frame(rows, analysis="erasure"), "EWT")
-        assert "does not move it beyond that" in finding.text
+        assert "is not shown to change it" in finding.text
 
     def test_heads_labels_pairs_of_layers_and_other_axes_are_left_out(self):
         rows = [{"metric": "emd", "value": 0.1, "layer": 1}]
@@ -131,7 +131,7 @@ class TestFindings:
     def test_freezing_that_always_costs_says_so(self):
         rows = frame(scores({-1: 0.9, 0: 0.7, 1: 0.6}, "frozen blocks"))
         (finding,) = chapter_findings("freezing", rows, "MNLI")
-        assert "Whatever is held fixed" in finding.text
+        assert "Whatever is frozen in base, the score is below" in finding.text
 
     def test_pruning_tells_both_sides(self):
         rows = scores({0: 0.8}, "dropped blocks", subset="all")
@@ -139,14 +139,20 @@ class TestFindings:
         (finding,) = chapter_findings("pruning", frame(rows), "MNLI")
         assert finding.text.index("70.0") < finding.text.index("50.0") and "80.0" in finding.text
 
-    def test_perplexity_is_lowest_where_it_is(self):
+    @pytest.mark.parametrize("half", [0.0, 3.0, 40.0])
+    def test_perplexity_falls_where_intervals_are_apart(self, half):
         rows = [{"metric": "reference_perplexity", "value": 12.0}]
         rows += [
-            {"metric": "perplexity", "value": value, "axis": "last_replaced", "x": x, "subset": "layers"}
+            {"metric": f"perplexity{side}", "value": value + by, "axis": "last_replaced", "x": x, "subset": "layers"}
             for x, value in enumerate((90.0, 40.0, 25.0, 31.0))
+            for side, by in (("", 0), ("_low", -half), ("_high", half))
+            if half or not side
         ]
         (finding,) = chapter_findings("perplexity", frame(rows, model="tuned"), "Text")
-        assert "from 12.0 to 90.0" in finding.text and "25.0, with the last 2 blocks" in finding.text
+        assert "Perplexity is 12.0 in the reference and 90.0" in finding.text
+        falls = "with the last 2 blocks replaced by the reference's it falls to 25.0"
+        assert (falls in finding.text) is (half == 3)
+        assert ("it is not shown to fall" in finding.text) is (half != 3)
 
     def erased(self, values, metric="task_las", more=()):
         rows = [
@@ -157,37 +163,51 @@ class TestFindings:
         ]
         return frame(rows, model="tuned")
 
-    def test_erasure_names_the_layer_where_it_does_the_most_beside_random_directions(self):
+    def with_intervals(self, rows, half, scale=1.0):
+        sides = [
+            rows.assign(metric=rows["metric"] + f"_{side}", value=rows["value"] * (1 + by) + by * half)
+            for side, by in (("low", -scale), ("high", scale))
+        ]
+        return pd.concat([rows, *sides])
+
+    def test_erasure_names_the_layer_where_the_difference_is_largest_beside_random_directions(self):
         values = {"none": (0.8, 0.8), "erased": (0.75, 0.5), "random": (0.79, 0.78)}
-        (finding,) = chapter_findings("erasure", self.erased(values, more=["task_uas"]), "Tags")
-        assert "The LAS of tuned on its own task is 80.0; with the property erased from layer" in finding.text
-        assert finding.text.endswith("50.0, with random directions instead 78.0.")
-        values = {subset: [10 / level for level in levels] for subset, levels in values.items()}
-        (finding,) = chapter_findings("erasure", self.erased(values, "perplexity"), "Tags")
-        assert "perplexity of tuned is 12.5;" in finding.text and "20.0, with random" in finding.text
+        rows = self.with_intervals(self.erased(values, more=["task_uas"]), 1, 0.01)
+        (finding,) = chapter_findings("erasure", rows, "Tags")
+        text = finding.text.replace("\u00a0", " ")
+        assert "The LAS of tuned on its own task is 80.0 (78.2 to 81.8); with the property erased from layer 1" in text
+        assert text.endswith("50.0 (48.5 to 51.5), with random directions instead 78.0 (76.2 to 79.8).")
+
+    def test_without_intervals_erasure_gives_its_numbers_and_claims_nothing(self):
+        rows = self.erased({"none": (0.8, 0.8), "erased": (0.75, 0.5), "random": (0.79, 0.78)})
+        (finding,) = chapter_findings("erasure", rows, "Tags")
+        assert finding.text.endswith(
+            "is 80.0; with the property erased it is lowest at layer 1, 50.0, and highest at the embeddings, 75.0."
+        )
 
     def test_erasure_that_does_nothing_claims_nothing(self):
         values = dict.fromkeys(("none", "erased", "random"), (0.8, 0.8))
-        (finding,) = chapter_findings("erasure", self.erased(values), "Tags")
-        assert finding.text.endswith("is 80.0; erasing the property from any one layer does not move it beyond that.")
-        rows = self.erased({"none": (0.8, 0.8), "erased": (0.79, 0.78), "random": (0.8, 0.8)})
+        (finding,) = chapter_findings("erasure", self.with_intervals(self.erased(values), 0, 0.1), "Tags")
+        assert finding.text.endswith("erasing the property from any one layer is not shown to change it.")
+        rows = self.erased({"none": (0.8, 0.8), "erased": (0.79, 0.76), "random": (0.8, 0.8)})
         sides = [rows.assign(metric=f"task_las_{side}", value=rows["value"] + by)
-                 for side, by in (("low", -0.05), ("high", 0.05))]  # fmt: skip
+                 for side, by in (("low", -0.03), ("high", 0.03))]  # fmt: skip
         (finding,) = chapter_findings("erasure", pd.concat([rows, *sides]), "Tags")
-        assert "does not move it beyond that" in finding.text
+        assert "is not shown to change it" in finding.text, "values outside of each other's intervals, which overlap"
 
     def test_erasure_that_raises_perplexity_beyond_its_interval_says_so(self):
         rows = self.erased({"none": (700.0, 700.0), "erased": (800.0, 4400.0), "random": (900.0, 910.0)}, "perplexity")
         sides = [rows.assign(metric=f"perplexity_{side}", value=rows["value"] * by)
                  for side, by in (("low", 0.75), ("high", 1.3))]  # fmt: skip
         (finding,) = chapter_findings("erasure", pd.concat([rows, *sides]), "Tags")
-        assert "erased from layer 1, where that does the most, 4400.0" in finding.text
+        assert "erased from layer 1, where the difference is largest, 4400.0" in finding.text
 
     def test_the_own_task_that_loses_most_is_told_first_and_perplexities_last(self):
         lost = {"a": 0.7, "b": 0.2, "c": 0.5}
         values = {name: {"none": (0.8,), "erased": (level,), "random": (0.8,)} for name, level in lost.items()}
-        parts = [self.erased(levels).assign(model=name) for name, levels in values.items()]
-        parts.append(self.erased(values["a"], "perplexity").assign(model="a"))
+        tables = [(name, self.erased(levels)) for name, levels in values.items()]
+        tables.append(("a", self.erased(values["a"], "perplexity")))
+        parts = [self.with_intervals(rows, 0, 0.01).assign(model=name) for name, rows in tables]
         told = [finding.text.split(" is ")[0] for finding in chapter_findings("erasure", pd.concat(parts), "Tags")]
         assert told == [*(f"The LAS of {name} on its own task" for name in "bca"), "The perplexity of a"]
 
@@ -310,19 +330,46 @@ class TestPage:
     @pytest.mark.parametrize(
         "analysis, metric, values", [("similarity", "rsa", (0.9, 0.2)), ("attention", "emd", (1, 3))]
     )
-    def test_the_model_that_moved_most_is_told_of_first(self, analysis, metric, values):
+    def test_the_model_that_differs_most_is_told_of_first(self, analysis, metric, values):
         rows = frame(
             [
                 {"metric": metric, "value": value * (layer + 1) / 2, "layer": layer, "model": model}
-                for model, value in zip(("still", "moved"), values, strict=True)
+                for model, value in zip(("still", "other"), values, strict=True)
                 for layer in range(2)
             ],
             analysis=analysis,
         )
         told = [finding.text for finding in chapter_findings(analysis, rows, "MNLI")]
-        assert len(told) == 2 and "moved" in told[0].replace("moved most", "") and "still" in told[1]
+        assert len(told) == 2 and "of other and" in told[0] and "of still and" in told[1]
 
     def test_a_model_that_is_alike_everywhere_is_not_said_to_differ(self):
         rows = frame([{"metric": "rsa", "value": 1.0, "layer": layer} for layer in range(3)], analysis="similarity")
         (finding,) = chapter_findings("similarity", rows, "MNLI")
-        assert "equally alike at all layers (RSA 1.00)" in finding.text
+        assert finding.text == "RSA of base and its reference is 1.00 at all layers."
+
+    @pytest.mark.parametrize("half, apart", [(0.01, True), (0.2, False)])
+    def test_layers_are_put_in_order_only_where_their_intervals_are_apart(self, half, apart):
+        levels = (0.7, 0.95, 0.94)
+
+        def told(analysis, metric):
+            rows = [
+                {"metric": f"{metric}{side}", "value": value + by, "layer": layer}
+                for layer, value in enumerate(levels)
+                for side, by in (("", 0), ("_low", -half), ("_high", half))
+            ]
+            (finding,) = chapter_findings(analysis, frame(rows, analysis=analysis), "MNLI")
+            return finding.text
+
+        for analysis, metric in (("similarity", "rsa"), ("attention", "emd")):
+            assert ("no layer is shown to differ from another" in told(analysis, metric)) is not apart
+        alike = "layer 2 is" if apart else "the embeddings and layer 2 are"
+        assert told("structural_probe", "uuas").endswith(f"; {alike} not shown to be lower.")
+
+    def test_the_range_of_a_few_runs_is_no_interval(self):
+        rows = [
+            {"metric": "rsa", "value": value + 0.01 * seed, "layer": layer, "tune_seed": seed}
+            for layer, value in enumerate((0.7, 0.9))
+            for seed in range(2)
+        ]
+        (finding,) = chapter_findings("structural_probe", frame(rows).replace("rsa", "uuas"), "MNLI")
+        assert finding.text.replace("\u00a0", " ").endswith("is highest at layer 1 (90.5 (90.0 to 91.0)).")

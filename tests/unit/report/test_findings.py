@@ -1,3 +1,6 @@
+import re
+
+import numpy as np
 import pandas as pd
 from report_frames import CONVERGED, DURRANI, MLP, all_metrics, cells_frame, comparison, lock_of, small_frames
 
@@ -59,11 +62,42 @@ def test_all_unchanged_is_one_sentence() -> None:
     assert not any("loses" in text or "undecided" in text for text in said)
 
 
-def test_the_shape_of_the_curves() -> None:
-    *_, shape = texts(comparison([0.0, 0.0, -0.03]))
-    assert "The best layer moves from layer 2 to layer 1 (82.0 \u2192 81.0)" in shape
-    assert "the first layer to drop by more than 1 point is layer 2" in shape
-    assert "change is \u22120.8 points (area between the curves: \u22121.5 points \u00d7 layers)" in shape
+def test_the_first_of_several_drops_is_one_with_a_verdict_and_all_its_interval() -> None:
+    """Layer 1 drops by more than a point in the mean alone, layer 2 without a verdict."""
+    verdicts = ["unchanged", "lower", "undecided", "lower", "lower"]
+    *_, shape = texts(comparison([0.0, -0.012, -0.05, -0.02, -0.03], verdicts=verdicts))
+    assert "The lowest layer shown to drop by more than 1 point: layer 3 (83.0 \u2192 81.0, 95 % interval" in shape
+    assert "change places" not in shape
+
+
+def test_best_layers_change_places_only_where_intervals_are_apart_in_both_models() -> None:
+    said = " ".join(texts(comparison([0.0, 0.0, -0.03])))
+    assert "Layer 2 and layer 1 change places: 82.0 (81.6 to 82.4) and 81.0 (80.6 to 81.4) in base, 79.0" in said
+    said = " ".join(texts(comparison([0.0, 0.0, -0.03], half=0.006)))
+    assert "change places" not in said, "the base's intervals overlap"
+    said = " ".join(texts(comparison([0.0, 0.0, -0.014])))
+    assert "change places" not in said, "the tuned model's intervals overlap"
+
+
+def test_two_copies_of_one_model_have_no_sentence_of_change() -> None:
+    """Differences of up to 1.5 points whose intervals hold zero, as another seed leaves them."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        changes = rng.uniform(-0.015, 0.015, 7)
+        tables = [comparison(changes, half=0.02), comparison(changes, "selectivity", half=0.02)]
+        for text in texts(pd.concat(tables, ignore_index=True)):
+            assert not re.search(r"moves|drop|lose|gain|falls|change places|area|the change is", text), text
+
+
+def test_differences_without_a_test_are_described_and_nothing_is_claimed() -> None:
+    table = comparison([0.0, -0.05], verdicts=["described", "described"]).assign(p=float("nan"), q=float("nan"))
+    (text,) = texts(table)
+    assert text == (
+        "Part of speech: No layer of tuned has a verdict: differences are described, not tested; the largest "
+        "difference is \u22125.0 points at layer 1 (81.0 \u2192 76.0, 95 % interval \u22125.4 to \u22124.6)."
+    )
+    assert overview(groups_of(table)).endswith("over 2 layers: described in 2 of 2 comparisons.")
+    assert "described" in dict(glossary(Settings(), 1, described=True))
 
 
 def test_a_like_loss_on_the_control_task_is_said() -> None:
@@ -100,6 +134,15 @@ def test_an_effect_that_shrinks_under_convergence_is_named() -> None:
 
 def test_overlapping_intervals_are_no_shrinking() -> None:
     (said,) = across(two([0.0, -0.020], [0.0, -0.016]), DURRANI, CONVERGED)
+    assert said.startswith("Protocol: No change seen under the papers' protocol")
+
+
+def test_a_small_change_that_is_unchanged_elsewhere_is_no_shrinking() -> None:
+    """Both lie within the margin: that one of them is significant does not make the other smaller."""
+    first, second = comparison([0.0, -0.003], half=0.001, params="p0"), comparison([0.0, -0.002], half=0.003)
+    both = pd.concat([first, second.assign(params="p1")], ignore_index=True)
+    assert list(both["verdict"]) == ["unchanged", "lower", "unchanged", "unchanged"]
+    (said,) = across(both, DURRANI, CONVERGED)
     assert said.startswith("Protocol: No change seen under the papers' protocol")
 
 

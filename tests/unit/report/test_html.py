@@ -26,7 +26,7 @@ def test_nothing_is_fetched(page: Page) -> None:
 
 
 def test_sections_stand_in_order(page: Page) -> None:
-    wanted = ["Findings", "Layer by layer", "Change at a glance", "Controls", "Labels that changed most"]
+    wanted = ["Findings", "Layer by layer", "Change at a glance", "Controls", "Labels that differ most"]
     places = [page.text.index(name) for name in [*wanted, "Tables", "The fine-tuning", "Provenance"]]
     assert places == sorted(places)
     assert "Layer 3 of tuned loses 3.1 points" in page.text
