@@ -197,6 +197,10 @@ def _finish(study: Any, jobs: int) -> None:
 def _say(done: Any) -> None:
     typer.echo(f"report: {done.report().resolve()}")
     typer.echo(f"tables: {done.tables.folder.resolve()}")
+    if done.failed:
+        count = len(done.failed)
+        typer.echo(f"error: {count} {'analysis' if count == 1 else 'analyses'} failed; the report names them", err=True)
+        raise typer.Exit(1)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ def caveats(
 ) -> list[str]:
     """Limits of this study: `runs` of every tuned model, models, sample, what was lost and left out."""
     return [
+        *_failed(lock),
         *_runs(runs),
         *_neurons(results),
         *_sources(lock),
@@ -61,6 +62,16 @@ _DESCRIBED = (
     "described",
     "a difference without a test, of which nothing is claimed: another seed may train another probe, and there is one.",
 )
+
+
+def _failed(lock: Mapping[str, Any]) -> list[str]:
+    """Cells that did not finish, each with its error."""
+    lines = []
+    for cell in lock.get("failed", []):
+        run = f", run {cell['run']}" if cell["run"] else ""
+        where = f"{cell['analysis']} of {cell['corpus']}/{cell['task']}, model {cell['model']}{run}"
+        lines.append(f"Failed, and missing from this page: {where} ({cell['problem']}).")
+    return lines
 
 
 def _runs(runs: Mapping[str, int]) -> list[str]:

@@ -1,6 +1,9 @@
 """`Study`: run a spec, resume it, read its tables, write its report."""
 
+import logging
 import platform
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -8,12 +11,14 @@ from typing import Any
 import pandas as pd
 
 from vestige.study.engines import local
+from vestige.study.failures import Failure
 from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
 from vestige.study.results import Tables, write_tables
 from vestige.study.spec import StudySpec, make_spec, read_spec
 from vestige.version import __version__
 
+_log = logging.getLogger(__name__)
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow")
 
 
@@ -44,16 +49,26 @@ class Study:
         return cls(make_spec(raw), folder, **options)
 
     def run(self, jobs: int = 1) -> "StudyRun":
-        """Compute what is not there yet and write the tables; killing it loses only running cells."""
+        """Compute what is not there yet and write the tables; killing it loses only running cells.
+
+        A cell that fails costs no other: the tables and the report are made from what finished, and `failed` of the
+        run names the rest. Only where every cell fails, the first error is raised.
+        """
         plan = make_plan(self.spec, self.given, self.cache)
-        local.run(plan.cells, jobs, plan.in_memory)
-        return self.write(plan)
+        return self.write(plan, local.run(plan.cells, jobs, plan.in_memory))
 
-    def write(self, plan: Plan) -> "StudyRun":
-        """Write the tables of a plan whose cells are done."""
-        return StudyRun(write_tables(self.folder, self.spec, plan, self._lock(plan)))
+    def write(self, plan: Plan, failures: Sequence[Failure] = ()) -> "StudyRun":
+        """Write the tables of a plan whose cells are done, but for those that failed."""
+        by_key = {failure.cell.key: failure for failure in failures}
+        failed = [replace(by_key[cell.key], cell=cell) for cell in plan.cells if cell.key in by_key]
+        finished = replace(plan, cells=[cell for cell in plan.cells if cell.key not in by_key])
+        if failed and not finished.cells:
+            raise failed[0].error
+        for failure in failed:
+            _log.warning("%s", failure.error)
+        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, failed)))
 
-    def _lock(self, plan: Plan) -> dict[str, Any]:
+    def _lock(self, plan: Plan, failed: Sequence[Failure]) -> dict[str, Any]:
         return {
             "vestige": __version__,
             "python": platform.python_version(),
@@ -63,6 +78,7 @@ class Study:
             "models": plan.models,
             "corpora": plan.corpora,
             "notes": plan.notes,
+            "failed": [failure.as_json() for failure in failed],
         }
 
 
@@ -86,6 +102,11 @@ class StudyRun:
     def comparisons(self) -> pd.DataFrame:
         """Every difference, one layer a row."""
         return self.tables.comparisons
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """What did not finish: analysis, corpus, task, model, run, problem and fix of each."""
+        return self.tables.lock.get("failed", [])
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the report, one HTML file that needs no network."""

@@ -21,6 +21,7 @@ from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.load import find_tokenizer
 from vestige.study.cells import Cell
 from vestige.study.engines import local
+from vestige.study.failures import Failure
 from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
 from vestige.study.run import Study, StudyRun
@@ -55,6 +56,7 @@ class Watch:
         self.analyses = [_analysis(item, tasks) for item in analyses]
         self.start: tuple[int, HuggingFaceEncoder] | None = None
         self.plans: dict[int, Plan] = {}
+        self.failures: list[Failure] = []
 
     def step(self, model: PreTrainedModel, step: int) -> None:
         """Tell it that a step is done (0: before the first); every so often it measures."""
@@ -79,7 +81,7 @@ class Watch:
             first, start = self.start
             given = {START: start} | ({f"step {step}": encoder} if step != first else {})
             plan = make_plan(self._spec([step]), Given(given, {"corpus": self.corpus}), self.cache)
-            local.run(plan.cells, in_memory=plan.in_memory)
+            self.failures += local.run(plan.cells, in_memory=plan.in_memory)
         self.plans[step] = plan
 
     def finish(self) -> StudyRun:
@@ -94,7 +96,9 @@ class Watch:
             plan.models |= found.models
             plan.notes += [note for note in found.notes if note not in plan.notes]
         plan.cells = list(seen.values())
-        return Study(spec, self.folder, given=Given(corpora={"corpus": self.corpus}), cache=self.cache).write(plan)
+        return Study(spec, self.folder, given=Given(corpora={"corpus": self.corpus}), cache=self.cache).write(
+            plan, self.failures
+        )
 
     def _spec(self, steps: Sequence[int]) -> StudySpec:
         assert self.start is not None

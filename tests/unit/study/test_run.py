@@ -3,10 +3,10 @@
 import json
 import shutil
 
-import numpy as np
 import pandas as pd
 import pytest
 import tiny
+from small_study import study
 
 import vestige
 from vestige.analyses.layer_probe import LayerProbe
@@ -43,47 +43,6 @@ COLUMNS = [
     "value",
     "n",
 ]
-
-
-def conllu(sentences) -> str:
-    blocks = []
-    for number, words in enumerate(sentences):
-        rows = [f"# sent_id = s{number}"]
-        for i, word in enumerate(words, start=1):
-            tag = "PUNCT" if not word[0].isalnum() else "CAP" if word[0].isupper() else "LOW"
-            rows.append(f"{i}\t{word}\t{word}\t{tag}\t{tag}\t_\t{i - 1}\t{'root' if i == 1 else 'dep'}\t_\t_")
-        blocks.append("\n".join(rows))
-    return "\n\n".join(blocks) + "\n\n"
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with a corpus, an opinion file and tiny models."""
-    folder = tmp_path_factory.mktemp("study")
-    rng = np.random.default_rng(0)
-    words = [line.split() for line in tiny.TEXT]
-    for split, count in (("train", 40), ("dev", 10), ("test", 20)):
-        mixed = [list(rng.permutation(words[rng.integers(len(words))])) for _ in range(count)]
-        (folder / f"{split}.conllu").write_text(conllu(mixed))
-    rows = [f"{' '.join(rng.permutation(words[i % 6]))}\t{'good' if i % 2 else 'bad'}" for i in range(40)]
-    (folder / "opinions.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
-    tiny.save("bert", folder / "base", layers=2)
-    tiny.save("bert", folder / "other", layers=2, seed=1, classes=2)
-    tiny.save("bert", folder / "deeper", layers=3, seed=2)
-    tiny.save("roberta", folder / "roberta", layers=2)
-    return folder
-
-
-def study(place, **changes):
-    raw = {
-        "study": "tiny",
-        "models": {"base": str(place / "base"), "other": {"load": str(place / "other"), "reference": "base"}},
-        "corpora": {"words": {"files": {s: str(place / f"{s}.conllu") for s in ("train", "dev", "test")}}},
-        "analyses": [{"layer_probe": {"tasks": ["words/upos"], "seeds": 2}}],
-        "compare": {"resamples": 99},
-        **changes,
-    }
-    return raw
 
 
 def test_tables_have_the_promised_columns_and_a_second_run_computes_nothing(place, tmp_path, cache, monkeypatch):

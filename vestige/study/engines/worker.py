@@ -21,11 +21,15 @@ def main() -> None:
             run_cell(Cell.from_json(line))
             answer: dict[str, str | bool] = {"ok": True}
         except VestigeError as error:
-            answer = {"ok": False, "kind": type(error).__name__, "problem": error.problem, "fix": error.fix}
-        except Exception:
-            answer = {"ok": False, "kind": "", "problem": traceback.format_exc(), "fix": ""}
+            answer = _failed(type(error).__name__, error.problem, error.fix)
+        except Exception as error:
+            answer = _failed("", f"{type(error).__name__}: {error}", trace=traceback.format_exc())
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def _failed(kind: str, problem: str, fix: str = "", trace: str = "") -> dict[str, str | bool]:
+    return {"ok": False, "kind": kind, "problem": problem, "fix": fix, "trace": trace}
 
 
 if __name__ == "__main__":
