@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
+from vestige.corpus.options import check_options, check_value
 from vestige.corpus.types import Level, Sentence, Span, SpanPair
 from vestige.errors import CorpusError
 
@@ -29,9 +30,11 @@ class Format(NamedTuple):
     def read(self, source: Any, **options: Any) -> Any:
         """What the reader returns."""
         module, _, function = self.reader.partition(":")
-        return getattr(import_module(f"vestige.corpus.readers.{module}"), function)(
-            source, **{**self.options, **options}
-        )
+        reader = getattr(import_module(f"vestige.corpus.readers.{module}"), function)
+        given = {**self.options, **options}
+        check_options(f"the reader of {module}", reader, given)
+        check_value(f"what the reader of {module} is to read", next(iter(get_type_hints(reader).values())), source)
+        return reader(source, **given)
 
     def levels_of(self, splits: Splits, **options: Any) -> dict[str, Level]:
         """Task name -> level."""

@@ -42,9 +42,23 @@ def load_corpus(
     if derive is not None:
         from vestige.corpus.derive import derive_task
 
-        task, settings = (derive, {}) if isinstance(derive, str) else next(iter(derive.items()))
+        task, settings = _derived(derive)
         corpus = derive_task(corpus, task, seed=seed, **settings)
     return corpus
+
+
+def _derived(derive: Any) -> tuple[str, Mapping[str, Any]]:
+    """The task and its options."""
+    if isinstance(derive, str):
+        return derive, {}
+    if isinstance(derive, Mapping) and len(derive) == 1:
+        task, settings = next(iter(derive.items()))
+        if isinstance(task, str) and isinstance(settings, Mapping) and all(isinstance(name, str) for name in settings):
+            return task, settings
+    raise CorpusError(
+        f"derive should be the name of one task, or {{name: {{option: value}}}}, found {derive!r:.80}",
+        fix="see `vestige ls derived`",
+    )
 
 
 def _from_catalog(entry: Entry, options: Mapping[str, Any]) -> Corpus:
@@ -65,8 +79,7 @@ def _from_catalog(entry: Entry, options: Mapping[str, Any]) -> Corpus:
 def _from_files(source: Any, format: str | None, name: str | None, options: Mapping[str, Any]) -> Corpus:
     if format is not None and find_format(format).whole:
         return _read(source, format, name or Path(str(source)).stem, options)
-    if isinstance(source, str | Path):
-        source = _split_files(Path(source))
+    source = _split_files(Path(source)) if isinstance(source, str | Path) else _checked(source)
     return _read(source, format or _guess_format(source), name or _guess_name(source), options)
 
 
@@ -81,9 +94,24 @@ def _read(source: Any, format: str, name: str, options: Mapping[str, Any]) -> Co
     return Corpus(name, {split: tuple(sentences) for split, sentences in splits.items()}, levels, notes)
 
 
+def _checked(source: Any) -> Mapping[str, Any]:
+    """Files by split, or lists of files."""
+    if isinstance(source, Mapping) and source:
+        several = [(split, files if isinstance(files, list | tuple) else [files]) for split, files in source.items()]
+        if all(
+            isinstance(split, str) and files and all(isinstance(file, str | Path) for file in files)
+            for split, files in several
+        ):
+            return source
+    raise CorpusError(
+        f"a corpus is a name, a file, a folder, or files by split, found {source!r:.80}",
+        fix='give them as {"train": ..., "dev": ..., "test": ...}',
+    )
+
+
 def _split_files(path: Path) -> dict[str, Any]:
     """A single file is a corpus with one split; in a folder, file names say train, dev or test."""
-    if not path.exists():
+    if not _exists(path):
         builtin = ", ".join(entry.name for entry in entries() if entry.builtin)
         raise CorpusError(
             f"{path}: no such file or folder, nor a corpus of the catalog ({builtin}, ...)",
@@ -103,6 +131,13 @@ def _split_files(path: Path) -> dict[str, Any]:
     if not found:
         raise CorpusError(f"{path}: no .conllu or .tsv file whose name says train, dev or test", fix=by_split)
     return {split: found[split] for split in SPLITS if split in found}
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or holds NUL
+        raise CorpusError(f"{str(path)!r:.80}: no name of a file ({error})", fix="check the path") from None
 
 
 def _guess_format(source: Mapping[str, Any]) -> str:

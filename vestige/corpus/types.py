@@ -107,6 +107,8 @@ class Corpus:
 
     def limit(self, sentences: int) -> "Corpus":
         """The first so many sentences of every split, for smoke runs."""
+        if sentences < 1:
+            raise CorpusError(f"a limit of {sentences} sentences of {self.name!r}", fix="take at least 1")
         cut = {split: items[:sentences] for split, items in self.splits.items()}
         note = f"limited to the first {sentences} sentences of every split"
         return replace(self, splits=cut, notes=(*self.notes, note))
@@ -135,6 +137,11 @@ class Corpus:
             raise CorpusError(
                 f"corpus {self.name!r} already has a split {split!r}",
                 fix="drop the hold-out, or name another split",
+            )
+        if not isinstance(fraction, float | int) or not 0 < fraction < 1:
+            raise CorpusError(
+                f"{fraction!r} of {source!r} of {self.name!r} is to be held out as {split!r}",
+                fix="choose a share between 0 and 1, such as 0.1",
             )
         threshold = int(fraction * 2**32)
         kept: list[Sentence] = []

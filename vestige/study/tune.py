@@ -106,12 +106,7 @@ def _value(text: str, where: str) -> Any:
 
 def _corpus(name: str, format: str | None, dev: float | None, options: dict[str, Any]) -> tuple[Corpus, str | None]:
     if Path(name).exists() or Path(name).suffix or format is not None:
-        try:
-            return load_corpus(name, format=format, dev=dev, **options), None
-        except TypeError as error:  # the reader has, or lacks, an option
-            raise SpecError(
-                f"{name}: {error}", fix="give options by --option key=value; see `vestige ls formats`"
-            ) from None
+        return load_corpus(name, format=format, dev=dev, **options), None
     corpus, _, label = name.partition("/")
     return load_corpus(corpus, dev=dev, **options), label or None
 

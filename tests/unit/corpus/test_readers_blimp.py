@@ -94,5 +94,5 @@ def test_paths_that_hold_no_pairs_are_reported(archive, tmp_path):
     with pytest.raises(CorpusError, match="absent: no such file or folder"):
         read_blimp(tmp_path / "absent")
     (tmp_path / "text.zip").write_text("no archive")
-    with pytest.raises(CorpusError, match=r"text\.zip: expected a folder or a zip archive"):
+    with pytest.raises(CorpusError, match=r"text\.zip: not a whole folder or zip archive"):
         read_blimp(tmp_path / "text.zip")

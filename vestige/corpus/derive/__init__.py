@@ -13,15 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
-from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from vestige.corpus.catalog import entries
 from vestige.corpus.derive import clauses, odd_man_out, pairs, perturb, sentences, spans, tokens
 from vestige.corpus.derive.examples import Selection
+from vestige.corpus.options import check_options
 from vestige.corpus.types import Corpus, Level, Sentence
 from vestige.errors import CorpusError
 
+_SHARED = ("lengths", "minimum")
+"""Options that every sentence task has."""
 TREE = ("head", "deprel", "upos")
 CARRIERS = {
     **dict.fromkeys(("head", "deprel", "upos", "xpos", "feats"), ("conllu", "gum")),
@@ -110,14 +112,23 @@ def derive_task(corpus: Corpus, task: str, *, seed: int = 0, **options: Any) -> 
     derived = _find(corpus, task)
     if derived.needs and not any(available.issuperset(names) for names in derived.needs):
         raise _lacking(corpus, task, derived, available)
-    _check_options(task, derived, options)
+    _check(task, derived, options)
     if derived.level == "text":
         return derived.make(corpus)
     if derived.level == "sentence":
-        shared = {name: options.pop(name) for name in ("lengths", "minimum") if name in options}
+        shared = {name: options.pop(name) for name in _SHARED if name in options}
         selection = Selection(corpus, task, seed, available, **shared)
         return selection.corpus_of(derived.make(selection, **options))
     return _annotated(corpus, task, derived, *derived.make(corpus, available))
+
+
+def _check(task: str, derived: Derived, options: Mapping[str, Any]) -> None:
+    where = f"the derived task {task!r}"
+    if derived.level == "sentence":
+        kinds = get_type_hints(Selection.__init__, include_extras=True)
+        check_options(where, derived.make, options, {name: kinds[name] for name in _SHARED})
+    elif options:
+        raise CorpusError(f"{where} has no option {next(iter(options))!r}; it has none", fix="drop it")
 
 
 def annotations_of(corpus: Corpus) -> frozenset[str]:
@@ -167,17 +178,6 @@ def _lacking(corpus: Corpus, task: str, derived: Derived, available: frozenset[s
         f"{' or '.join(', '.join(names) for names in lacking)} (it has {', '.join(sorted(available)) or 'words only'})",
         fix=f"take a corpus that has it: {', '.join(having)}, or any treebank of that format",
     )
-
-
-def _check_options(task: str, derived: Derived, options: Mapping[str, Any]) -> None:
-    own = [p.name for p in signature(derived.make).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    known = [*own, "lengths", "minimum"] if derived.level == "sentence" else []
-    for name in options:
-        if name not in known:
-            raise CorpusError(
-                f"the derived task {task!r} has no option {name!r}; it has {', '.join(known) or 'none'}",
-                fix="drop it, or name one of them" if known else "drop it",
-            )
 
 
 def _annotated(corpus: Corpus, task: str, derived: Derived, annotate: tokens.Annotate, how: str) -> Corpus:

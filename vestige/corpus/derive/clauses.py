@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from vestige.corpus.derive.dependencies import Dependencies
 from vestige.corpus.derive.examples import Example, Selection
+from vestige.corpus.options import Share
 from vestige.corpus.types import Sentence
 
 PENN_TENSES = {"VBD": "PAST", "VBZ": "PRES", "VBP": "PRES", "VB": "", "VBG": "", "VBN": "", "MD": ""}
@@ -18,19 +19,19 @@ Target = tuple[int, str]
 """A word of the tree and the label it gives the sentence."""
 
 
-def past_present(selection: Selection, *, disjoint_words: bool | None = None, frequent: float = 0.05) -> str:
+def past_present(selection: Selection, *, disjoint_words: bool | None = None, frequent: Share = 0.05) -> str:
     """Tense of the main clause's finite verb: the root, or its auxiliary or copula."""
     parting = _label_by(selection, _tense, disjoint_words, frequent)
     return f"tense of the finite verb of the main clause (PAST, PRES); {parting}"
 
 
-def subj_number(selection: Selection, *, disjoint_words: bool | None = None, frequent: float = 0.05) -> str:
+def subj_number(selection: Selection, *, disjoint_words: bool | None = None, frequent: Share = 0.05) -> str:
     """Number of the main clause's subject, a common noun (NN, NNS)."""
     parting = _label_by(selection, lambda tree: _number(tree, "nsubj"), disjoint_words, frequent)
     return f"number of the subject of the main clause, a common noun (NN singular, NNS plural); {parting}"
 
 
-def obj_number(selection: Selection, *, disjoint_words: bool | None = None, frequent: float = 0.05) -> str:
+def obj_number(selection: Selection, *, disjoint_words: bool | None = None, frequent: Share = 0.05) -> str:
     """Number of the main clause's direct object, a common noun (NN, NNS)."""
     parting = _label_by(selection, lambda tree: _number(tree, "obj"), disjoint_words, frequent)
     return f"number of the direct object of the main clause, a common noun (NN singular, NNS plural); {parting}"

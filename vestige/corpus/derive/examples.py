@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from vestige.corpus.options import Bounds, Whole
 from vestige.corpus.types import Corpus, Sentence
 from vestige.digest import digest_json
 from vestige.errors import CorpusError
@@ -49,8 +50,8 @@ class Selection:
         seed: int,
         available: frozenset[str] = frozenset(),
         *,
-        lengths: tuple[int, int] | None = LENGTHS,
-        minimum: int = MINIMUM,
+        lengths: Bounds | None = LENGTHS,
+        minimum: Whole = MINIMUM,
     ) -> None:
         self.corpus, self.task, self.seed, self.minimum = corpus, task, seed, minimum
         self.available = available

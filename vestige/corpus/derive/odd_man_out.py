@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from vestige.corpus.derive.examples import Example, Selection
+from vestige.corpus.options import Bounds
 from vestige.corpus.types import Sentence
 
 LARGE = 100_000
@@ -70,7 +71,7 @@ def odd_man_out(
     *,
     bigrams: bool | None = None,
     disjoint_words: bool = True,
-    frequency: tuple[int, int] = FREQUENCY,
+    frequency: Bounds = FREQUENCY,
 ) -> str:
     """One noun or verb replaced by another; `disjoint_words`: no replacement is used in two splits."""
     counts = Counts((s for items in selection.corpus.splits.values() for s in items), *frequency)

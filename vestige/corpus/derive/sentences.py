@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from vestige.corpus.derive.dependencies import Dependencies
 from vestige.corpus.derive.examples import Example, Selection, is_word
+from vestige.corpus.options import Bounds, Count, Whole
 from vestige.corpus.readers.brackets import Tree, parse_tree
 from vestige.corpus.types import Sentence
 
@@ -42,7 +43,7 @@ def sentence_length(selection: Selection, *, balance: bool = False) -> str:
     return "number of words in the bins " + ", ".join(f"{number}: {a}-{b}" for number, (a, b) in enumerate(BINS))
 
 
-def word_content(selection: Selection, *, targets: int | None = None, skip: int | None = None) -> str:
+def word_content(selection: Selection, *, targets: Count | None = None, skip: Whole | None = None) -> str:
     """Which of the target words the sentence has; it has exactly one of them, once.
 
     SentEval takes the 1000 words of four letters or more that follow the 2000 most frequent ones. Here
@@ -68,7 +69,7 @@ def word_content(selection: Selection, *, targets: int | None = None, skip: int 
 
 
 def tree_depth(
-    selection: Selection, *, decorrelate: bool = True, depths: tuple[int, int] | None = None, least: int = 20
+    selection: Selection, *, decorrelate: bool = True, depths: Bounds | None = None, least: Count = 20
 ) -> str:
     """The depth of the tree: of constituents where there are any, else of dependencies.
 
@@ -98,7 +99,7 @@ def tree_depth(
     return f"{how}; not decorrelated from length"
 
 
-def top_constituents(selection: Selection, *, classes: int = 20, least: int = 20) -> str:
+def top_constituents(selection: Selection, *, classes: Count = 20, least: Count = 20) -> str:
     """The sequence of constituents below the topmost one; without constituents, of the root's dependents."""
     from_brackets = "brackets" in selection.available
     selection.build(_top_of_brackets if from_brackets else _top_of_dependencies)

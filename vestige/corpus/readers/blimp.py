@@ -1,8 +1,8 @@
 """BLiMP's minimal pairs: an archive or a folder of JSON lines, a file for each of 67 paradigms."""
 
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
+from vestige.corpus.readers.archive import unzipped
 from vestige.corpus.readers.records import field, read_records
 from vestige.corpus.readers.text import decode_lines, read_lines
 from vestige.corpus.types import Sentence
@@ -49,11 +49,7 @@ def _files(path: Path) -> list[tuple[str, list[str]]]:
 
 def _archived(path: Path) -> list[tuple[str, list[str]]]:
     """Those of an archive, without the `._` companions that macOS adds."""
-    try:
-        with ZipFile(path) as archive:
-            names = (name for name in archive.namelist() if name.endswith(".jsonl") and "/._" not in name)
-            return [(f"{path}/{name}", decode_lines(archive.read(name), path / name)) for name in sorted(names)]
-    except FileNotFoundError:
-        raise CorpusError(f"{path}: no such file or folder", fix="check the path") from None
-    except BadZipFile as error:
-        raise CorpusError(f"{path}: expected a folder or a zip archive, found neither: {error}", fix=_FIX) from None
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file or folder", fix="check the path")
+    found = unzipped(path, lambda name: name.endswith(".jsonl") and "/._" not in name, "folder or zip archive")
+    return [(f"{path}/{name}", decode_lines(content, path / name)) for name, content in found.items()]

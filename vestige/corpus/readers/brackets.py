@@ -17,7 +17,7 @@ from vestige.corpus.types import Sentence, Span, stable_ids
 from vestige.errors import CorpusError
 
 WRAPPERS = frozenset(("", "ROOT", "TOP", "S1", "VROOT"))
-SUFFIXES = frozenset((".ptb", ".mrg", ".parse", ".txt"))
+SUFFIXES = (".ptb", ".mrg", ".parse", ".txt")
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _FUNCTION_TAGS = re.compile(r"(?<=.)[-=|].*")
@@ -105,7 +105,7 @@ def parse_tree(text: str, *, function_tags: bool = False) -> Tree:
 
 
 def read_brackets(
-    path: str | Path | Sequence[str | Path], *, function_tags: bool = False, suffixes: Iterable[str] = SUFFIXES
+    path: str | Path | Sequence[str | Path], *, function_tags: bool = False, suffixes: Sequence[str] = SUFFIXES
 ) -> list[Sentence]:
     """Sentences from trees over one or several lines: "pos" (tags), "constituent" (phrases), "brackets".
 

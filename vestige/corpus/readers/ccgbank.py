@@ -1,7 +1,7 @@
 """CCGbank's derivations (`.auto` files): the category and the tag of every word."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from vestige.corpus.readers.text import files_below, read_lines
@@ -13,7 +13,7 @@ _LEAF = re.compile(r"\(<L (\S+) (\S+) \S+ (\S+) \S+>\)")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}"}
 
 
-def read_ccgbank(path: str | Path | Sequence[str | Path], *, suffixes: Iterable[str] = (".auto",)) -> list[Sentence]:
+def read_ccgbank(path: str | Path | Sequence[str | Path], *, suffixes: Sequence[str] = (".auto",)) -> list[Sentence]:
     """Sentences from files, or from folders of them (a section); ids are CCGbank's own (wsj_0001.1)."""
     found = []
     for file in files_below(path, suffixes):

@@ -8,7 +8,7 @@ from vestige.corpus.types import Sentence, stable_ids
 from vestige.errors import CorpusError
 
 
-def read_parallel(files: Sequence[str | Path], task: str = "label") -> list[Sentence]:
+def read_parallel(files: str | Path | Sequence[str | Path], task: str = "label") -> list[Sentence]:
     """Sentences from space-separated words and space-separated labels, line by line."""
     if isinstance(files, str | Path) or len(files) != 2:
         raise CorpusError(

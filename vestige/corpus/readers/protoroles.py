@@ -9,26 +9,25 @@ the release that was annotated; where a later one cuts a sentence into other wor
 may be off by some words.
 """
 
-import gzip
-import json
 import re
-import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from vestige.corpus.readers.archive import unpacked, unzipped
 from vestige.corpus.readers.conllu import parse_conllu
-from vestige.corpus.readers.records import as_kind
-from vestige.corpus.readers.text import read_lines
+from vestige.corpus.readers.records import as_kind, field, parse_json
+from vestige.corpus.readers.text import decode_lines, read_lines
 from vestige.corpus.types import SPLITS, Sentence, SpanPair
 from vestige.errors import CorpusError
 
 ARCHIVE, IDS = "protoroles.normalized.zip", "ud_ids.json.gz"
+_MEMBER = "protoroles.json"
 
 _GRAPH = re.compile(r"ewt-(train|dev|test)-\d+")
-_EDGE = re.compile(r"(.+)-semantics-pred-(\d+)%%(.+)-semantics-arg-(\d+)")
+_EDGE = re.compile(r"(.+)-semantics-pred-([0-9]{1,9})%%(.+)-semantics-arg-([0-9]{1,9})")
 _WHOLE = "get the file again, as published"
 
 
@@ -68,13 +67,17 @@ def read_protoroles(
 
 def _read_ids(path: Path) -> dict[str, str]:
     """Sentence ids of EWT by the ids of graphs."""
-    try:
-        with gzip.open(path) as file:
-            return {graph: entry["sentence_id"] for graph, entry in json.load(file).items()}
-    except FileNotFoundError:
-        raise CorpusError(f"{path}: no such file", fix=f"put it beside {ARCHIVE}") from None
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorpusError(f"{path}: not a whole map of ids in JSON ({error})", fix=_WHOLE) from None
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file", fix=f"put it beside {ARCHIVE}")
+    entries = as_kind(str(path), "the file", parse_json(_text(unpacked(path, "map of ids in JSON"), path), path), dict)
+    return {
+        graph: field(f"{path}, {graph}", as_kind(str(path), graph, entry, dict), "sentence_id", str)
+        for graph, entry in entries.items()
+    }
+
+
+def _text(content: bytes, path: Path) -> str:
+    return "\n".join(decode_lines(content, path))
 
 
 def _read_edges(archive: Path, map_: Path) -> dict[str, dict[str, list[_Edge]]]:
@@ -95,13 +98,14 @@ def _read_edges(archive: Path, map_: Path) -> dict[str, dict[str, list[_Edge]]]:
 
 
 def _read_json(archive: Path) -> dict[str, Any]:
-    try:
-        with zipfile.ZipFile(archive) as content:
-            return as_kind(str(archive), "'data'", json.loads(content.read("protoroles.json"))["data"], dict)
-    except FileNotFoundError:
-        raise CorpusError(f"{archive}: no such file", fix=f"name the folder that holds {ARCHIVE}") from None
-    except (zipfile.BadZipFile, EOFError, OSError, zlib.error, ValueError, KeyError, TypeError) as error:
-        raise CorpusError(f"{archive}: not a whole archive of proto-roles in JSON ({error})", fix=_WHOLE) from None
+    if not archive.exists():
+        raise CorpusError(f"{archive}: no such file", fix=f"name the folder that holds {ARCHIVE}")
+    found = unzipped(archive, lambda name: name == _MEMBER, "archive of proto-roles in JSON")
+    if _MEMBER not in found:
+        raise CorpusError(f"{archive}: not a whole archive of proto-roles in JSON (no {_MEMBER})", fix=_WHOLE)
+    where = archive / _MEMBER
+    root = as_kind(str(where), "the file", parse_json(_text(found[_MEMBER], where), where), dict)
+    return field(str(where), root, "data", dict)
 
 
 def _edge(name: str, value: Any, graph: str, where: str) -> _Edge:
@@ -111,16 +115,25 @@ def _edge(name: str, value: Any, graph: str, where: str) -> _Edge:
             f"{where}: expected an edge such as {graph}-semantics-pred-3%%{graph}-semantics-arg-1, found {name}",
             fix=_WHOLE,
         )
-    try:
-        values = {
-            str(role): (float(answer["value"]), float(answer["confidence"]))
-            for role, answer in value["protoroles"].items()
-        }
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise CorpusError(
-            f"{where}, {name}: no value and confidence for every property ({error})", fix=_WHOLE
-        ) from None
+    place = f"{where}, {name}: no value and confidence for every property"
+    roles = field(place, as_kind(place, "the edge", value, dict), "protoroles", dict)
+    answers = {role: as_kind(place, role, answer, dict) for role, answer in roles.items()}
+    values = {
+        role: (_finite(place, role, answer, "value"), _finite(place, role, answer, "confidence"))
+        for role, answer in answers.items()
+    }
     return _Edge(int(match[2]), int(match[4]), values)
+
+
+def _finite(place: str, role: str, answer: Mapping[str, Any], name: str) -> float:
+    given = field(f"{place}: {role}", answer, name, float, int)
+    try:
+        number = float(given)
+    except OverflowError:
+        number = inf
+    if not isfinite(number):
+        raise CorpusError(f"{place}: {name} of {role} is {number}", fix=_WHOLE)
+    return number
 
 
 def _read_sentences(folder: Path, edges: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Sentence]]:

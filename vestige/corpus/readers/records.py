@@ -6,19 +6,27 @@ from pathlib import Path
 from typing import Any
 
 from vestige.errors import CorpusError
+from vestige.files import load_json
 
-_KINDS = {str: "a text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
+_KINDS = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def parse_json(text: str, path: str | Path, line: int = 1) -> Any:
     """The value that `text` holds, which starts at `line` of the file."""
     try:
-        return json.loads(text)
+        return load_json(text)
     except json.JSONDecodeError as error:
-        raise CorpusError(
-            f"{path}:{line + error.lineno - 1}: not JSON: {error.msg} at column {error.colno}",
-            fix="check that the file is whole and of the format named",
-        ) from None
+        line, problem = line + error.lineno - 1, f"{error.msg} at column {error.colno}"
+    except ValueError as error:
+        problem = str(error)
+    raise CorpusError(f"{path}:{line}: not JSON: {problem}", fix="check that the file is whole and of the format named")
 
 
 def read_records(lines: Iterable[str], path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 
 from vestige.errors import CorpusError
+from vestige.files import read_file
 
 
 def files_below(path: str | Path | Sequence[str | Path], suffixes: Iterable[str]) -> Iterator[Path]:
@@ -23,13 +25,7 @@ def files_below(path: str | Path | Sequence[str | Path], suffixes: Iterable[str]
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file, without their ends; Windows line ends and a BOM are accepted."""
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise CorpusError(f"{path}: no such file", fix="check the path") from None
-    except IsADirectoryError:
-        raise CorpusError(f"{path}: a folder, not a file", fix="name the file itself") from None
-    return decode_lines(raw, path)
+    return decode_lines(read_file(path, CorpusError), path)
 
 
 def decode_lines(raw: bytes, where: Path) -> list[str]:
@@ -40,7 +36,7 @@ def decode_lines(raw: bytes, where: Path) -> list[str]:
         line = raw.count(b"\n", 0, error.start) + 1
         raise CorpusError(
             f"{where}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x} at offset {error.start})",
-            fix=f"convert it first, for example: iconv -f latin1 -t utf-8 {where.name}",
+            fix=f"convert it first, for example: iconv -f latin1 -t utf-8 {quote(where.name)}",
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 

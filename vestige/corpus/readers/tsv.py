@@ -4,7 +4,7 @@ Quotation marks are text: public files of this kind hold stray ones, which a CSV
 for the start of a field that runs over many lines.
 """
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def read_tsv(
     task: str = "label",
     second: Column | None = None,
     numeric: bool = False,
-    skip_labels: Collection[str] = (),
+    skip_labels: Sequence[str] = (),
     skip_broken: bool = False,
 ) -> Noted:
     """Sentences or pairs (`second`), split into words at white space, with one label each.
@@ -119,6 +119,8 @@ def _number(source: str, value: str) -> float:
 
 def _position(path: Path, header: list[str], column: Column) -> int:
     if isinstance(column, int):
+        if column < 0:
+            raise CorpusError(f"{path}: column {column}", fix="columns are counted from 0")
         return column
     if column not in header:
         raise CorpusError(
