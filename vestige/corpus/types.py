@@ -138,7 +138,7 @@ class Corpus:
                 f"corpus {self.name!r} already has a split {split!r}",
                 fix="drop the hold-out, or name another split",
             )
-        if not isinstance(fraction, float | int) or not 0 < fraction < 1:
+        if not isinstance(fraction, float | int) or not 0 <= fraction <= 1:
             raise CorpusError(
                 f"{fraction!r} of {source!r} of {self.name!r} is to be held out as {split!r}",
                 fix="choose a share between 0 and 1, such as 0.1",
