@@ -21,6 +21,7 @@ from vestige.errors import ModelError
 from vestige.finetune.examples import Example
 from vestige.finetune.problems import Problem, restore_problem
 from vestige.finetune.recipe import Lora, Recipe, make_recipe
+from vestige.models.adapter_patterns import check_patterns
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.load import load_backbone, load_tokenizer, quiet_transformers
 from vestige.models.reading import AS_IS
@@ -177,7 +178,9 @@ def _native_fits(problem: Problem, backbone: PreTrainedModel, recipe: Recipe) ->
     kind = getattr(transformers, str(problem.native))
     try:
         with torch.device("meta"), quiet_transformers():
-            whole = kind.from_config(_config(backbone.config, problem, recipe, own=False), dtype=torch.float32)
+            whole = kind.from_config(
+                _config(backbone.config, problem, recipe, own=False), dtype=torch.float32, trust_remote_code=False
+            )
     except ValueError:
         return False
     except (RuntimeError, TypeError):  # it cannot be made without memory: making it will tell
@@ -210,7 +213,7 @@ def _fresh(problem: Problem, config: PretrainedConfig, own: bool, name: str) -> 
     kind = AutoModel if own else getattr(transformers, str(problem.native))
     try:
         with quiet_transformers():
-            return kind.from_config(config, dtype=torch.float32)
+            return kind.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except ValueError as error:
         raise ModelError(
             f"{name}: transformers has no {problem.native} for {config.model_type}",
@@ -250,6 +253,7 @@ def _with_adapter(whole: PreTrainedModel, problem: Problem, recipe: Recipe, name
         modules_to_save=[*heads, *fresh] or None,
         task_type=problem.adapter if prefix else None,
     )
+    check_patterns("recipe: lora.targets", vars(settings), (name for name, _ in whole.named_modules()))
     try:
         made = get_peft_model(whole, settings)
     except ValueError as error:
@@ -270,7 +274,9 @@ def _load_adapter(whole: PreTrainedModel, folder: Path) -> Any:
 def _load_whole(folder: Path, problem: Problem, own: bool) -> PreTrainedModel:
     kind = AutoModel if own else getattr(transformers, str(problem.native))
     with quiet_transformers():
-        whole, info = kind.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True)
+        whole, info = kind.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
     if lost := sorted(info["missing_keys"]):
         raise ModelError(f"{folder}: {lost[0]} is not in its files", fix="the folder is not whole; tune again")
     stored = load_file(folder / "model.safetensors") if (folder / "model.safetensors").exists() else {}

@@ -22,6 +22,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from vestige.digest import digest_chunks
 from vestige.errors import ModelError
+from vestige.files import check_file
+from vestige.models.adapter_patterns import check_patterns
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.identity import hash_tensors
 from vestige.models.reading import Reading
@@ -128,10 +130,16 @@ def _config(folder: Path) -> PeftConfig:
             f"{folder}: {config.peft_type} adds tokens to the input and leaves the layers as they are",
             fix="compare models tuned by LoRA, IA3 or another method that changes layers",
         )
+    if getattr(config, "megatron_config", None):
+        raise ModelError(
+            f"{folder}: adapter_config.json has a megatron_config, for which peft imports a module that it names",
+            fix="remove megatron_config and megatron_core from it",
+        )
     return config
 
 
 def _stored(folder: Path) -> dict[str, Tensor]:
+    check_file(folder / "adapter_model.safetensors", ModelError)
     try:
         return load_file(folder / "adapter_model.safetensors")
     except (SafetensorError, OSError) as error:
@@ -193,6 +201,7 @@ def _grow_vocabulary(backbone: PreTrainedModel, trained: nn.Module, tensors: Map
 
 
 def _inject(trained: nn.Module, config: PeftConfig, folder: Path, base: str | Path) -> Any:
+    check_patterns(folder, vars(config), (name for name, _ in trained.named_modules()))
     config.base_model_name_or_path = trained.__dict__.get("name_or_path")  # else peft warns of what we check
     try:
         return get_peft_model(trained, config)

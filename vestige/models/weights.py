@@ -1,35 +1,113 @@
 """Weight files: safetensors only, and what was loaded is what they hold."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel
 
 from vestige.errors import ModelError
+from vestige.files import check_file, load_json, read_file
 
+_SHARED_LAYERS = 200
+"""ALBERT and its kin use one layer's weights many times, but no more often than this."""
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def check_weight_files(folder: Path) -> None:
-    """Refuse folders without safetensors, and say how to convert pickled weights."""
+    """Refuse folders without safetensors, with damaged ones, or whose index leads elsewhere."""
     if any(folder.glob("*.safetensors")):
+        _check_index(folder)
+        for file in sorted(folder.glob("*.safetensors")):
+            _check_whole(file)
         return
     pickles = sorted(file.name for pattern in _PICKLES for file in folder.glob(pattern))
     if pickles:
         raise ModelError(
             f"{folder}: only pickled weights ({', '.join(pickles)}), which can run any code when loaded",
-            fix="if you trust them, convert once: "
-            f"python -c \"from transformers import AutoModel; AutoModel.from_pretrained('{folder}')"
-            f".save_pretrained('{folder}-safetensors')\" and copy the tokenizer files beside them",
+            fix=f"if you trust them, convert once: python -c {quote(_converting(folder))} and copy the tokenizer "
+            "files beside them",
         )
     raise ModelError(
         f"{folder}: no weights (expected model.safetensors; found {sorted(os.listdir(folder))})",
         fix="copy the weights there, or name the folder that save_pretrained() wrote",
     )
+
+
+def _converting(folder: Path) -> str:
+    kept = f"{folder}-safetensors"
+    return f"from transformers import AutoModel; AutoModel.from_pretrained({str(folder)!r}).save_pretrained({kept!r})"
+
+
+def _check_index(folder: Path) -> None:
+    """An index names the files of its own folder, and safetensors alone: transformers would follow it anywhere."""
+    index = folder / "model.safetensors.index.json"
+    if not index.exists():
+        return
+    fix = "save the model again with save_pretrained(), or get the whole folder"
+    try:
+        shards = load_json(read_file(index, ModelError))["weight_map"].values()
+        names = {str(name) for name in shards}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelError(f"{index}: no map from weights to files ({error})", fix=fix) from None
+    for name in sorted(names):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ModelError(f"{index}: names {name!r}, which is no safetensors file of this folder", fix=fix)
+        if not (folder / name).is_file():
+            raise ModelError(f"{index}: names {name!r}, which is not there", fix=fix)
+
+
+def _check_whole(file: Path) -> None:
+    check_file(file, ModelError)
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise ModelError(
+            f"{file}: not a whole safetensors file ({error})", fix="copy or download the file again, and compare sizes"
+        ) from None
+
+
+def check_config(config: Any, folder: Path) -> None:
+    """Refuse a configuration that asks for attention by code from a hub, or for more layers than there are weights."""
+    attention = getattr(config, "_attn_implementation", None)
+    if "/" in str(attention):
+        raise ModelError(
+            f"{folder}: config.json asks for the attention kernel {attention!r}, code from a hub",
+            fix="remove attn_implementation from config.json",
+        )
+    tensors = 0
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="pt") as stored:
+            tensors += len(stored.keys())
+    for name in ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers"):
+        layers = getattr(config, name, None)
+        if isinstance(layers, int) and not isinstance(layers, bool) and layers > max(tensors, _SHARED_LAYERS):
+            raise ModelError(
+                f"{folder}: config.json says {name} = {layers}, but the folder holds {tensors} weights in all",
+                fix="get the config.json that belongs to the weights",
+            )
+
+
+def check_nothing_left(model: PreTrainedModel, unused: Iterable[str], folder: Path) -> None:
+    """Refuse a configuration with fewer layers than the weights: the rest of the model would be cut off unseen."""
+    names = {_without_numbers(name) for name in model.state_dict()}
+    names |= {_without_numbers(f"{model.base_model_prefix}.{name}") for name in model.base_model.state_dict()}
+    for key in sorted(unused):
+        if re.search(r"\.\d+\.", key) and _without_numbers(key) in names:
+            raise ModelError(
+                f"{folder}: its files hold {key}, for which the model that config.json describes has no layer",
+                fix="get the config.json that belongs to the weights (its number of layers is too small)",
+            )
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"\.\d+\.", ".#.", name)
 
 
 def compare_with_files(model: PreTrainedModel, folder: Path) -> None:
