@@ -42,18 +42,24 @@ def change_findings(reading: Reading, rows: pd.DataFrame, curves: Sequence[Curve
         return []
     for model, part in changes.dropna(subset=["difference", "q"]).groupby("model", sort=False):
         curve = next((curve for curve in curves if (part["metric"] == curve.metric).any()), None)
-        if curve is not None:
-            mine = part[part["metric"] == curve.metric]
-            text, kind = _sentence(str(model), mine, curve, reading)
-            shown = mine[mine["verdict"].isin(_OTHER)]
-            found.append(
-                Change(float(shown["difference"].abs().max() if len(shown) else 0), Finding(lead, text, kind, 2.0))
-            )
+        curve = curve or share_curve(str(part["metric"].iloc[0]))
+        mine = part[part["metric"] == curve.metric]
+        layered = bool((rows["metric"].eq(curve.metric) & rows["layer"].notna()).any())
+        text, kind = _sentence(str(model), mine, curve, reading, layered)
+        shown = mine[mine["verdict"].isin(_OTHER)]
+        found.append(
+            Change(float(shown["difference"].abs().max() if len(shown) else 0), Finding(lead, text, kind, 2.0))
+        )
     return sorted(found, key=lambda change: -change.size)
 
 
-def _sentence(model: str, rows: pd.DataFrame, curve: Curve, reading: Reading) -> tuple[str, str]:
-    """What is said of one model and measure, and the verdict it goes by."""
+def share_curve(metric: str) -> Curve:
+    """A measure that no chapter names: comparisons are of shares of right items."""
+    return Curve(metric, f"{metric.replace('_', ' ')} (%)", unit="percent", decimals=1)
+
+
+def _sentence(model: str, rows: pd.DataFrame, curve: Curve, reading: Reading, layered: bool = True) -> tuple[str, str]:
+    """What is said of one model and measure, and the verdict it goes by; `layered`: whether layers were measured."""
     reference, what = rows["reference"].iloc[0], curve.title.removesuffix(" (%)")
     shown = rows[rows["verdict"].isin(_OTHER)]
     if (rows["verdict"] == "unchanged").all():
@@ -67,20 +73,22 @@ def _sentence(model: str, rows: pd.DataFrame, curve: Curve, reading: Reading) ->
     numbers = f"({moved}, {level}, {chance('q', top['q'])})"
     if shown.empty:
         text = f"In {model}, {what} is nowhere shown to differ from {reference}; the largest difference is"
-        return f"{text} {_places(top.to_frame().T)} {numbers}.", "undecided"
+        return f"{text}{_places(top.to_frame().T, layered)} {numbers}.", "undecided"
     verdict = str(top["verdict"])
-    text = f"In {model}, {what} is {verdict} than in {reference} {_places(top.to_frame().T)} {numbers}"
+    text = f"In {model}, {what} is {verdict} than in {reference}{_places(top.to_frame().T, layered)} {numbers}"
     for name in (verdict, _OTHER[verdict]):
         rest = shown[(shown["verdict"] == name) & (shown.index != top.name)]
         if len(rest):
-            text += f"; {'also' if name == verdict else name} {_places(rest)}"
+            text += f"; {'also' if name == verdict else name}{_places(rest, layered)}"
     return f"{text}.", verdict
 
 
-def _places(rows: pd.DataFrame) -> str:
-    """'at layers 2 to 4', 'from mix and top'."""
+def _places(rows: pd.DataFrame, layered: bool) -> str:
+    """' at layers 2 to 4', ' from mix and top'; empty of a whole model."""
     named = rows["subset"].dropna() if "subset" in rows else []
     if len(named):
-        return f"from {listing(list(map(str, named)))}"
+        return f" from {listing(list(map(str, named)))}"
+    if not layered:
+        return ""
     numbers = [int(number) for number in rows["layer"]]
-    return f"at {layer(numbers[0]) if len(numbers) == 1 else layers(numbers)}"
+    return f" at {layer(numbers[0]) if len(numbers) == 1 else layers(numbers)}"

@@ -8,13 +8,14 @@ import pandas as pd
 
 from vestige.analyses import find_analysis
 from vestige.report.blocks import Block, Section
-from vestige.report.change_findings import Change, change_findings, task_changes
+from vestige.report.change_findings import Change, change_findings, share_curve, task_changes
 from vestige.report.chapter_findings import chapter_findings
 from vestige.report.chapters import CHAPTERS, Chapter
 from vestige.report.chart_parts import FURTHER
 from vestige.report.charts import Charts
 from vestige.report.curve_figures import curves_chart, pairs_map
 from vestige.report.curves import Curve, curve_frame, named_series
+from vestige.report.default_chapter import default_chapters
 from vestige.report.domains import domain_blocks, domain_findings
 from vestige.report.findings import Finding
 from vestige.report.reading import Reading
@@ -24,13 +25,17 @@ from vestige.report.wording import bare_chance, capital, number
 
 
 def chapter_sections(reading: Reading, charts: Charts) -> list[tuple[Chapter, list[Section]]]:
-    """Per analysis that the run has and that is told by curves: a section a task."""
+    """Per analysis that the run has, but for layer probes and neurons: a section a task."""
     found, opening = [], set(chapter_headlines(reading))
-    for chapter in CHAPTERS:
+    for chapter in _chapters(reading):
         sections = _sections(reading, chapter, charts, opening)
         if sections:
             found.append((chapter, sections))
     return found
+
+
+def _chapters(reading: Reading) -> list[Chapter]:
+    return [*CHAPTERS, *default_chapters(reading)]
 
 
 def _sections(reading: Reading, chapter: Chapter, charts: Charts, opening: set[Finding]) -> list[Section]:
@@ -68,7 +73,7 @@ def _blocks(chapter: Chapter, rows: pd.DataFrame, title: str, charts: Charts) ->
                 block.charts = [charts.add(curves_chart(mine, curve, _levels(rows, curve), f"{title}: {heading}"))]
             blocks.append(block)
         blocks[-1].charts += _maps(rows, curve, title, charts)
-    further = (_whole(rows), _by_input(rows, chapter.curves), _by_label(rows))
+    further = (_numbers(rows) if chapter.plain else _whole(rows), _by_input(rows, chapter.curves), _by_label(rows))
     return [*blocks, *(block for block in further if block)]
 
 
@@ -90,8 +95,8 @@ def _changes(reading: Reading, chapter: Chapter, rows: pd.DataFrame) -> list[Blo
     known_as = {curve.metric: curve for curve in chapter.curves}
     tables = []
     for (model, metric), part in mine.groupby(["model", "metric"], sort=False):
-        plain = Curve(metric, f"{metric.replace('_', ' ')} (%)", unit="percent", decimals=1)
-        tables.append(_change_table(known_as.get(metric, plain), f"{model} minus {part['reference'].iloc[0]}", part))
+        curve = known_as.get(metric) or share_curve(metric)
+        tables.append(_change_table(curve, f"{model} minus {part['reference'].iloc[0]}", part))
     lede = "On the same sentences; where levels are in percent, changes are in points."
     return [Block("Change by fine-tuning", lede, tables=tables)] if tables else []
 
@@ -188,6 +193,19 @@ def _whole(rows: pd.DataFrame) -> Block | None:
     )
 
 
+def _numbers(rows: pd.DataFrame) -> Block | None:
+    """All numbers of every model that have no layer, axis, label or subset: means over runs and seeds."""
+    part = rows[rows[["axis", "layer", "label", "subset", "head"]].isna().all(axis=1)]
+    if part.empty:
+        return None
+    means = part.groupby(["metric", "model"], sort=False)["value"].mean().unstack()
+    lines = [
+        [str(metric).replace("_", " "), *(number(float(value), 3) for value in means.loc[metric])]
+        for metric in part["metric"].unique()
+    ]
+    return Block("Numbers", "", tables=[Table("", ["", *map(str, means.columns)], lines)])
+
+
 def _by_input(rows: pd.DataFrame, curves: Sequence[Curve]) -> Block | None:
     """What is read from several layers together: mixes, layers side by side."""
     inputs = rows[rows["subset"].notna() & rows["layer"].isna() & rows["axis"].isna() & rows["label"].isna()]
@@ -220,7 +238,7 @@ def _by_label(rows: pd.DataFrame) -> Block | None:
 def chapter_headlines(reading: Reading) -> list[Finding]:
     """What opens the page: of every chapter the largest change, or else what is first said of every task."""
     found = []
-    for chapter in CHAPTERS:
+    for chapter in _chapters(reading):
         told = [_findings(reading, chapter, part, title) for _, part, title in _tasks(reading, chapter)]
         changes = [change for one in told for change in one.changes]
         if changes:
@@ -250,7 +268,7 @@ def _findings(reading: Reading, chapter: Chapter, rows: pd.DataFrame, title: str
 def _tasks(reading: Reading, chapter: Chapter) -> Iterator[tuple[str, pd.DataFrame, str]]:
     """Name, rows and title of every task under every setting; the title is the corpus' where labels play no role."""
     rows = reading.results[reading.results["analysis"] == chapter.name]
-    unlabelled = "text" in find_analysis(chapter.name).levels
+    unlabelled = not chapter.plain and not find_analysis(chapter.name).uses_labels
     several = rows["params"].nunique() > 1
     titles = replace(reading.titles, corpora=max(reading.titles.corpora, rows["corpus"].nunique()))
     for (corpus, task, params), part in rows.groupby(["corpus", "task", "params"], sort=False):

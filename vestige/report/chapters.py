@@ -1,4 +1,7 @@
-"""The analyses that are told by curves, each with what it measures: a new analysis is one entry here."""
+"""The analyses that are told by curves, each with what it measures.
+
+An analysis that has no entry here has a default chapter, see `default_chapter`.
+"""
 
 from dataclasses import dataclass
 
@@ -14,6 +17,8 @@ class Chapter:
     title: str
     lede: str
     curves: tuple[Curve, ...]
+    plain: bool = False
+    """Whether all numbers that have no layer and no axis are shown, too."""
 
 
 def _scores(axis: str, along: str) -> tuple[Curve, ...]:

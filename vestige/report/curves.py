@@ -12,7 +12,8 @@ SCORE = "score"
 """Stands for the measure that the task is scored by, whatever its name."""
 OWN_SCORE = "own score"
 """Stands for the measure that a model's own task is judged by."""
-_BESIDE = ("_low", "_high", "_majority")
+BESIDE = ("_low", "_high", "_majority")
+"""Endings of what belongs to another measure: its interval, and what always the same answer would score."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,14 @@ class Curve:
 
 def score_metric(rows: pd.DataFrame) -> str | None:
     """The first measure of a tuned model's rows, which is the one its task is scored by."""
-    named = [name for name in rows["metric"].drop_duplicates() if not name.endswith(_BESIDE)]
+    named = [name for name in rows["metric"].drop_duplicates() if not name.endswith(BESIDE)]
     return next((name for name in named if name != "trained_parameters"), None)
 
 
 def own_measure(rows: pd.DataFrame) -> str | None:
     """The measure that the own task of a model, of which rows are, is judged by: the first one."""
     named = rows.loc[rows["metric"].str.startswith("task_"), "metric"].drop_duplicates()
-    return next((name for name in named if not name.endswith(_BESIDE)), None)
+    return next((name for name in named if not name.endswith(BESIDE)), None)
 
 
 def curve_frame(rows: pd.DataFrame, curve: Curve, models: Sequence[str]) -> pd.DataFrame:

@@ -62,6 +62,7 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
         "overview": overview(reading.groups) if reading.groups else "",
         "findings": [*reading.headlines, *reading.neuron_headlines, *chapter_headlines(reading)],
         "compared": bool(reading.groups),
+        "compares": reading.compares,
         "caveats": caveats(reading.results, reading.comparisons, reading.lock, reading.tuned_runs),
         "glossary": glossary(reading.judging, runs, _described(reading)) if reading.tuned_runs else [],
         "margin": reading.judging.margin,

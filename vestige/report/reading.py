@@ -89,6 +89,12 @@ class Reading:
                 found.setdefault(name, len(copies))
         return found
 
+    @property
+    def compares(self) -> bool:
+        """Whether any model of the run is set beside another, by whatever analysis."""
+        measured = "reference" in self.results and bool(self.results["reference"].notna().any())
+        return measured or len(self.comparisons) > 0
+
     @cached_property
     def neuron_headlines(self) -> list[Finding]:
         """The findings on neurons that open the page, beside those on layers."""
@@ -145,7 +151,10 @@ class Reading:
         """What was compared, in a line."""
         against: dict[str, list[str]] = {}
         pairs = [(group.reference, group.model) for group in self.primary]
-        for reference, model in [*pairs, *(pair for group in self.neuron_groups for pair in group.pairs)]:
+        pairs += [pair for group in self.neuron_groups for pair in group.pairs]
+        if len(self.comparisons):
+            pairs += list(self.comparisons[["reference", "model"]].drop_duplicates().itertuples(index=False, name=None))
+        for reference, model in pairs:
             names = against.setdefault(reference, [])
             names += [model] if model not in names else []
         if against:
