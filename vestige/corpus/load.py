@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from vestige.corpus.catalog import Entry, entries, find_entry
-from vestige.corpus.formats import FORMATS, find_format
+from vestige.corpus.formats import find_format
+from vestige.corpus.recognise import SUFFIXES, recognise
 from vestige.corpus.types import SPLITS, Corpus
 from vestige.errors import CorpusError
 
@@ -18,11 +19,15 @@ def load_corpus(
     format: str | None = None,
     name: str | None = None,
     dev: float | None = None,
+    test: float | None = None,
     seed: int = 0,
     derive: str | Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Corpus:
     """A corpus by its name in the catalog, from a file or folder, from a file per split, or from the hub.
+
+    `dev` and `test` are shares of train that are cut off where a corpus has none. Files with a word and its tag a
+    line, treebanks and tables with a header are told apart by their content.
 
     >>> load_corpus("treebank")                                           # built in
     >>> load_corpus("ud_ewt")                                             # in the catalog: `vestige ls corpora`
@@ -37,8 +42,9 @@ def load_corpus(
     """
     entry = find_entry(source) if isinstance(source, str) and format is None else None
     corpus = _from_catalog(entry, options) if entry else _from_files(source, format, name, options)
-    if dev is not None:
-        corpus = corpus.hold_out("dev", dev, seed)
+    for split, share in (("test", test), ("dev", dev)):
+        if share is not None:
+            corpus = corpus.hold_out(split, share, seed)
     if derive is not None:
         from vestige.corpus.derive import derive_task
 
@@ -80,7 +86,10 @@ def _from_files(source: Any, format: str | None, name: str | None, options: Mapp
     if format is not None and find_format(format).whole:
         return _read(source, format, name or Path(str(source)).stem, options)
     source = _split_files(Path(source)) if isinstance(source, str | Path) else _checked(source)
-    return _read(source, format or _guess_format(source), name or _guess_name(source), options)
+    if format is None:
+        format, found = recognise(source)
+        options = {**found, **options}
+    return _read(source, format, name or _guess_name(source), options)
 
 
 def _read(source: Any, format: str, name: str, options: Mapping[str, Any]) -> Corpus:
@@ -120,16 +129,18 @@ def _split_files(path: Path) -> dict[str, Any]:
     if path.is_file():
         return {"train": path}
     by_split = 'give the files by split: {"train": ..., "dev": ..., "test": ...}'
+    files = [file for file in sorted(path.iterdir()) if _splits_named(file)]
+    kind = next((suffix for suffix in SUFFIXES if any(file.suffix.lower() == suffix for file in files)), None)
+    if kind is None:
+        raise CorpusError(
+            f"{path}: no file that ends in {', '.join(SUFFIXES)} and whose name says train, dev or test", fix=by_split
+        )
     found: dict[str, Path] = {}
-    for file in sorted(path.iterdir()):
-        for split in {*SPLITS} & {*re.split("[^a-z]+", file.stem.lower())}:
-            if file.suffix not in (".conllu", ".tsv"):
-                continue
+    for file in files:
+        for split in _splits_named(file) if file.suffix.lower() == kind else ():
             if split in found:
                 raise CorpusError(f"{path}: both {found[split].name} and {file.name} say {split}", fix=by_split)
             found[split] = file
-    if not found:
-        raise CorpusError(f"{path}: no .conllu or .tsv file whose name says train, dev or test", fix=by_split)
     return {split: found[split] for split in SPLITS if split in found}
 
 
@@ -140,16 +151,8 @@ def _exists(path: Path) -> bool:
         raise CorpusError(f"{str(path)!r:.80}: no name of a file ({error})", fix="check the path") from None
 
 
-def _guess_format(source: Mapping[str, Any]) -> str:
-    suffixes = {Path(path).suffix for path in source.values() if isinstance(path, str | Path)}
-    if suffixes == {".conllu"}:
-        return "conllu"
-    if suffixes == {".tsv"}:
-        return "tsv"
-    raise CorpusError(
-        f"cannot tell the format of {', '.join(str(path) for path in source.values())}",
-        fix=f"say format=...: one of {', '.join(FORMATS)}",
-    )
+def _splits_named(file: Path) -> set[str]:
+    return {*SPLITS} & {*re.split("[^a-z]+", file.stem.lower())}
 
 
 def _guess_name(source: Mapping[str, Any]) -> str:

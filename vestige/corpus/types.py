@@ -144,10 +144,11 @@ class Corpus:
                 fix="choose a share between 0 and 1, such as 0.1",
             )
         threshold = int(fraction * 2**32)
+        another = [] if split == "dev" else [split]  # two splits cut from one source are drawn independently
         kept: list[Sentence] = []
         held: list[Sentence] = []
         for sentence, family in zip(self[source], _families(self[source]), strict=True):
-            draw = int(digest_json([seed, family], length=8), 16)
+            draw = int(digest_json([seed, family, *another], length=8), 16)
             (held if draw < threshold else kept).append(sentence)
         if not held or not kept:
             raise CorpusError(

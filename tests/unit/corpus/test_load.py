@@ -56,7 +56,7 @@ def test_two_files_for_one_split_are_refused(folder):
 
 def test_a_folder_without_corpus_files_is_reported(folder):
     put(folder, notes__txt="train")
-    with pytest.raises(CorpusError, match=r"no \.conllu or \.tsv file"):
+    with pytest.raises(CorpusError, match=r"no file that ends in \.conllu, \.tsv"):
         load_corpus(folder)
 
 
