@@ -6,6 +6,7 @@ during@500, during@1000, ... with `step`, and so does `tuned: {finetune: ..., st
 checkpoints that a fine-tuning of the study keeps. Replicates are never mixed with tuning runs (`runs`).
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,11 @@ from vestige.errors import SpecError
 
 _MADE_FROM = ("random_twin_of", "adapter_off")
 _LINKS = ("reference", *_MADE_FROM)
+
+
+def family_of(name: str) -> str:
+    """base of base#0 and of base@500."""
+    return re.split("[#@]", name)[0]
 
 
 def expand_models(models: Mapping[str, Any], where: str) -> dict[str, Any]:

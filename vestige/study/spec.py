@@ -6,17 +6,22 @@ from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from vestige.analyses import find_analysis
 from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
-from vestige.finetune.recipe import Recipe, load_recipe
+from vestige.finetune.recipe import Count, Number, Recipe, Whole, load_recipe
 from vestige.models.reading import AS_IS, Reading
-from vestige.study.families import expand_models
+from vestige.study.families import expand_models, family_of
+from vestige.study.spec_checks import check_analyses, check_names, check_origins
+from vestige.study.yaml_file import read_yaml
+
+Seed = Annotated[Whole, Field(ge=0, lt=2**32)]
+Step = Annotated[Whole, Field(ge=0, lt=2**53)]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class _Strict(BaseModel):
@@ -30,7 +35,7 @@ class FinetuneSpec(_Strict):
     task: str
     recipe: Recipe = Recipe()
     """Also the name of a recipe, or values with `like: name` for those that are not given."""
-    keep: tuple[int, ...] | None = None
+    keep: Annotated[tuple[Step, ...], Field(min_length=1)] | None = None
     """Cut the model to these blocks (from 0) before it is tuned."""
 
     @field_validator("recipe", mode="before")
@@ -39,7 +44,7 @@ class FinetuneSpec(_Strict):
         if isinstance(value, str):
             return load_recipe(value)
         if isinstance(value, Mapping) and "like" in value:
-            return load_recipe(value["like"], **{key: said for key, said in value.items() if key != "like"})
+            return load_recipe(value["like"], **{str(key): said for key, said in value.items() if key != "like"})
         return value
 
 
@@ -57,10 +62,10 @@ class ModelSpec(_Strict):
     `checkpoints: folder` (a step axis); each becomes a model of its own, see vestige.study.families.
     """
 
-    load: str | None = None
-    tokenizer: str | None = None
-    revision: str | None = None
-    base: str | None = None
+    load: Name | None = None
+    tokenizer: Name | None = None
+    revision: Name | None = None
+    base: Name | None = None
     """What an adapter is put onto, if not the base it names."""
     read: Reading = AS_IS
     stateful: bool = False
@@ -72,11 +77,11 @@ class ModelSpec(_Strict):
     """The base under this adapter model, from the same load."""
     reference: str | None = None
     """The model it is compared with; a fine-tuned model's own base unless said otherwise."""
-    runs: int = 1
+    runs: Count = 1
     """How many fine-tuning runs, by seed."""
-    pretrain_seed: int | None = None
+    pretrain_seed: Seed | None = None
     """Which pre-training replicate it is, or was tuned from."""
-    step: int | None = None
+    step: Step | None = None
     """Which step of a series of checkpoints it is, or which checkpoint of the fine-tuning is taken."""
 
     @model_validator(mode="after")
@@ -100,28 +105,31 @@ class CorpusSpec(_Strict):
     name: str | None = None
     files: dict[str, str | list[str]] | str | None = None
     format: str | None = None
-    dev: float | None = None
+    dev: Annotated[Number, Field(gt=0, lt=1)] | None = None
     """Share of train to cut off as dev, where a corpus has none."""
-    derive: str | dict[str, dict[str, Any]] | None = None
+    derive: Name | Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)] | None = None
     """A task to make from its trees or text, by name or as {name: options}; see `vestige ls derived`."""
-    sample: int | dict[str, int] | None = None
+    sample: Count | dict[str, Count] | None = None
     """At most so many sentences, of train or by split, drawn with the seed after dev is cut off."""
-    seed: int = 0
+    seed: Seed = 0
     options: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _one_source(self) -> "CorpusSpec":
         if (self.name is None) == (self.files is None):
             raise ValueError("a corpus needs either name or files")
+        stray = [key for key in self.options if key in ("source", *type(self).model_fields)]
+        if stray:
+            raise ValueError(f"{stray[0]!r} is no option of a reader; write it beside options")
         return self
 
 
 class ComputeSpec(_Strict):
     """What is part of a number's identity: precision and threads are chosen here, not by the hardware."""
 
-    threads: int = 1
+    threads: Count = 1
     """Of an analysis cell."""
-    model_threads: int = 2
+    model_threads: Count = 2
     """Of forward passes and fine-tuning."""
     device: str = "cpu"
     dtype: Literal["float32", "float16"] = "float32"
@@ -133,11 +141,11 @@ class ComputeSpec(_Strict):
 class CompareSpec(_Strict):
     """How differences are judged; see vestige.comparison.differences.Settings."""
 
-    resamples: int = 4999
-    confidence: float = 0.95
-    margin: float = 0.005
-    alpha: float = 0.05
-    seed: int = 0
+    resamples: Annotated[Whole, Field(ge=99, le=10**6)] = 4999
+    confidence: Annotated[Number, Field(ge=0.5, lt=1)] = 0.95
+    margin: Annotated[Number, Field(ge=0, le=1)] = 0.005
+    alpha: Annotated[Number, Field(gt=0, le=0.5)] = 0.05
+    seed: Seed = 0
 
 
 class AnalysisSpec(_Strict):
@@ -151,7 +159,7 @@ class AnalysisSpec(_Strict):
 
     def reads(self, model: str) -> bool:
         """Whether it is run on a model."""
-        return self.models is None or bool({model, re.split("[#@]", model)[0]} & set(self.models))
+        return self.models is None or bool({model, family_of(model)} & set(self.models))
 
 
 class StudySpec(_Strict):
@@ -161,10 +169,10 @@ class StudySpec(_Strict):
     about: str = ""
     models: dict[str, ModelSpec]
     corpora: dict[str, CorpusSpec]
-    analyses: list[AnalysisSpec]
+    analyses: Annotated[list[AnalysisSpec], Field(min_length=1)]
     compute: ComputeSpec = ComputeSpec()
     compare: CompareSpec = CompareSpec()
-    limit: int | None = None
+    limit: Count | None = None
     """Only the first so many sentences of every split: a smoke run."""
 
     @field_validator("study")
@@ -191,6 +199,8 @@ class StudySpec(_Strict):
             for name in analysis.models or ():
                 if not any(analysis.model_copy(update={"models": [name]}).reads(model) for model in self.models):
                     raise ValueError(f"{analysis.name} is to read {name!r}; {_suggest(name, self.models)}")
+        check_origins(self.models)
+        check_analyses(self.analyses)
         return self
 
     def reference_of(self, name: str) -> str | None:
@@ -211,12 +221,7 @@ class StudySpec(_Strict):
 def read_spec(path: str | Path, **changes: Any) -> StudySpec:
     """A study file; paths in it are relative to it, and ${NAME} is taken from the environment."""
     path = Path(path)
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SpecError(f"{path}: no such file", fix="check the path; examples/ holds study files") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: not YAML: {error}", fix="check indentation and quotes") from None
+    raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise SpecError(f"{path}: a study file is a mapping with study, models, corpora, analyses", fix="see examples/")
     return make_spec({**raw, **changes}, base=path.parent, where=str(path))
@@ -226,11 +231,15 @@ def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "st
     """A checked spec from plain values, with the shorthands of study files resolved."""
     plain = _expand(dict(raw), where)
     models, corpora = _mapping(plain, "models", where), _mapping(plain, "corpora", where)
+    check_names(models, where)
     plain["models"] = expand_models(
         {name: _model(value, base, f"{where}: model {name!r}") for name, value in models.items()}, where
     )
     plain["corpora"] = {name: _corpus(value, base, f"{where}: corpus {name!r}") for name, value in corpora.items()}
-    plain["analyses"] = [_analysis(item, where) for item in plain.get("analyses") or []]
+    listed = plain.get("analyses") or []
+    if not isinstance(listed, list | tuple):
+        raise SpecError(f"{where}: analyses should be a list, found {listed!r:.80}", fix="write `- name: {...}` lines")
+    plain["analyses"] = [_analysis(item, where) for item in listed]
     try:
         return StudySpec.model_validate(plain)
     except ValidationError as error:
@@ -240,7 +249,7 @@ def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "st
 def _mapping(raw: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
     value = raw.get(key)
     if not isinstance(value, Mapping) or not value:
-        raise SpecError(f"{where}: {key!r} should map names to {key}, found {value!r}", fix=f"add {key}:")
+        raise SpecError(f"{where}: {key!r} should map names to {key}, found {value!r:.80}", fix=f"add {key}:")
     return value
 
 
@@ -255,7 +264,7 @@ def _model(value: Any, base: Path | None, where: str) -> Any:
 
 def _plain(value: Any, where: str) -> dict[str, Any]:
     if value is not None and not isinstance(value, Mapping):
-        raise SpecError(f"{where} should be a name or a mapping, found {value!r}", fix="see examples/")
+        raise SpecError(f"{where} should be a name or a mapping, found {value!r:.80}", fix="see examples/")
     return dict(value or {})
 
 
@@ -263,7 +272,14 @@ def _relative(value: Any, base: Path | None) -> Any:
     """The path of a file that lies beside the study file; anything else as it is."""
     if isinstance(value, list):
         return [_relative(item, base) for item in value]
-    return str(base / value) if isinstance(value, str) and base is not None and (base / value).exists() else value
+    return str(base / value) if isinstance(value, str) and base is not None and _exists(base / value) else value
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _corpus(value: Any, base: Path | None, where: str) -> Any:
@@ -272,7 +288,7 @@ def _corpus(value: Any, base: Path | None, where: str) -> Any:
     files = value.get("files")
     if isinstance(files, Mapping) and base is not None:
         value["files"] = {
-            split: [str(base / p) for p in paths] if isinstance(paths, list) else str(base / paths)
+            split: [_beside(base, path) for path in paths] if isinstance(paths, list) else _beside(base, paths)
             for split, paths in files.items()
         }
     elif "files" in value:
@@ -280,16 +296,20 @@ def _corpus(value: Any, base: Path | None, where: str) -> Any:
     return value
 
 
+def _beside(base: Path, path: Any) -> Any:
+    return str(base / path) if isinstance(path, str) else path
+
+
 def _analysis(item: Any, where: str) -> AnalysisSpec:
     """`- layer_probe: {tasks: [...], parameter: value, ...}`."""
-    if not isinstance(item, Mapping) or len(item) != 1:
+    if not isinstance(item, Mapping) or len(item) != 1 or not all(isinstance(name, str) for name in item):
         raise SpecError(
-            f"{where}: an analysis is written `- name: {{tasks: [corpus/task], ...}}`, found {item!r}",
+            f"{where}: an analysis is written `- name: {{tasks: [corpus/task], ...}}`, found {item!r:.80}",
             fix="see examples/",
         )
     name, given = next(iter(item.items()))
     kind = find_analysis(name)
-    parameters = dict(given or {})
+    parameters = _plain(given, f"{where}: {name}")
     tasks, models = parameters.pop("tasks", []), parameters.pop("models", None)
     known = {field.name for field in dataclass_fields(kind)}
     for key in parameters:
@@ -303,11 +323,20 @@ def _analysis(item: Any, where: str) -> AnalysisSpec:
     except ValidationError as error:
         raise _explain(error, f"{where}: {name}") from None
     chosen = [models] if isinstance(models, str) else models
-    return AnalysisSpec(name=name, tasks=[tasks] if isinstance(tasks, str) else tasks, models=chosen, parameters=made)
+    asked = [tasks] if isinstance(tasks, str) else tasks
+    try:
+        return AnalysisSpec(name=name, tasks=asked, models=chosen, parameters=made)
+    except ValidationError as error:
+        raise _explain(error, f"{where}: {name}") from None
 
 
-def _expand(value: Any, where: str) -> Any:
+_DEEPEST = 40
+
+
+def _expand(value: Any, where: str, depth: int = 0) -> Any:
     """Replace ${NAME} by the environment's value, everywhere."""
+    if depth > _DEEPEST:
+        raise SpecError(f"{where}: nested more than {_DEEPEST} deep", fix="see examples/ for how a study is written")
     if isinstance(value, str):
 
         def lookup(match: re.Match[str]) -> str:
@@ -319,15 +348,16 @@ def _expand(value: Any, where: str) -> Any:
 
         return re.sub(r"\$\{(\w+)\}", lookup, value)
     if isinstance(value, Mapping):
-        return {key: _expand(item, where) for key, item in value.items()}
+        return {key: _expand(item, where, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_expand(item, where) for item in value]
+        return [_expand(item, where, depth + 1) for item in value]
     return value
 
 
-def _suggest(name: str, known: Any) -> str:
-    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+def _suggest(name: Any, known: Any) -> str:
+    names = sorted(map(str, known))
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -353,5 +383,5 @@ def _explain(error: ValidationError, where: str) -> SpecError:
         key = str(first["loc"][-1])
         return SpecError(f"{where}: unknown key {place!r}; {_suggest(key, known)}", fix="correct or remove it")
     message = first["msg"].removeprefix("Value error, ")
-    found = "" if first["type"] in ("value_error", "missing") else f" (found {first['input']!r})"
+    found = "" if first["type"] in ("value_error", "missing") else f" (found {first['input']!r:.80})"
     return SpecError(f"{where}: {place + ': ' if place else ''}{message}{found}", fix="correct it and run again")

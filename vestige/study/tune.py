@@ -7,14 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml
-
 from vestige.cache import writing
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus, Task
 from vestige.errors import SpecError
 from vestige.finetune.recipe import Recipe, default_recipe, load_recipe, make_recipe
 from vestige.finetune.train import Tuned, finetune
+from vestige.study.yaml_file import parse_yaml
 
 
 def tune(
@@ -96,12 +95,7 @@ def _value(text: str, where: str) -> Any:
     with suppress(ValueError):
         if "e" in text.lower():
             return float(text)
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise SpecError(
-            f"{where!r} is not YAML: {' '.join(str(error).split())}", fix="check brackets and quotes"
-        ) from None
+    return parse_yaml(text, repr(where))
 
 
 def _corpus(name: str, format: str | None, dev: float | None, options: dict[str, Any]) -> tuple[Corpus, str | None]:
