@@ -23,8 +23,10 @@ Out = Annotated[Path | None, typer.Option("--out", help="Folder for tables and r
 Cache = Annotated[
     Path | None, typer.Option("--cache", help="Folder for finished work (default: VESTIGE_CACHE or ~/.cache/vestige).")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", help="Analyses at a time (default: one per core, at most 8).")]
-Limit = Annotated[int | None, typer.Option("--limit", help="Only the first N sentences of every split: a smoke run.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Analyses at a time (default: one per core, at most 8).")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Only the first N sentences of every split: a smoke run.")
+]
 
 
 def _cores() -> int:
@@ -103,16 +105,16 @@ def finetune(
     ] = None,
     recipe: Annotated[str | None, typer.Option("--recipe", help="vestige ls recipes; default: mosbach2020's.")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value of the recipe (repeatable).")] = None,
-    runs: Annotated[int, typer.Option("--runs", help="Independent runs, by seed.")] = 1,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Independent runs, by seed.")] = 1,
     freeze: Annotated[
         int | None, typer.Option("--freeze", help="Hold the embeddings and so many blocks fixed.")
     ] = None,
     keep: Annotated[str | None, typer.Option("--keep", help="Cut the model to these blocks first: 0,1,2.")] = None,
     lora: Annotated[bool, typer.Option("--lora", help="Train a low-rank adapter instead of the weights.")] = False,
     dev: Annotated[float | None, typer.Option("--dev", help="Share of train to cut off as dev.")] = None,
-    sample: Annotated[int | None, typer.Option("--sample", help="Train on so many examples.")] = None,
+    sample: Annotated[int | None, typer.Option("--sample", min=1, help="Train on so many examples.")] = None,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")] = "cpu",
-    threads: Annotated[int, typer.Option("--threads", help="Of the processor.")] = 2,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Of the processor.")] = 2,
     out: Annotated[
         Path | None, typer.Option("--out", help="Copy the models here (default: left in the cache).")
     ] = None,

@@ -1,6 +1,5 @@
 """A study file: models, corpora and analyses, checked before anything is computed."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
@@ -16,6 +15,7 @@ from vestige.errors import SpecError
 from vestige.finetune.recipe import Count, Number, Recipe, Whole, load_recipe
 from vestige.models.reading import AS_IS, Reading
 from vestige.study.families import expand_models, family_of
+from vestige.study.shorthands import names_of, plain_corpus, plain_mapping, plain_model, write_out
 from vestige.study.spec_checks import check_analyses, check_names, check_origins
 from vestige.study.yaml_file import read_yaml
 
@@ -141,7 +141,7 @@ class ComputeSpec(_Strict):
 class CompareSpec(_Strict):
     """How differences are judged; see vestige.comparison.differences.Settings."""
 
-    resamples: Annotated[Whole, Field(ge=99, le=10**6)] = 4999
+    resamples: Annotated[Whole, Field(ge=19, le=10**6)] = 4999
     confidence: Annotated[Number, Field(ge=0.5, lt=1)] = 0.95
     margin: Annotated[Number, Field(ge=0, le=1)] = 0.005
     alpha: Annotated[Number, Field(gt=0, le=0.5)] = 0.05
@@ -229,13 +229,13 @@ def read_spec(path: str | Path, **changes: Any) -> StudySpec:
 
 def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "study") -> StudySpec:
     """A checked spec from plain values, with the shorthands of study files resolved."""
-    plain = _expand(dict(raw), where)
-    models, corpora = _mapping(plain, "models", where), _mapping(plain, "corpora", where)
+    plain = write_out(dict(raw), where)
+    models, corpora = names_of(plain, "models", where), names_of(plain, "corpora", where)
     check_names(models, where)
     plain["models"] = expand_models(
-        {name: _model(value, base, f"{where}: model {name!r}") for name, value in models.items()}, where
+        {name: plain_model(value, base, f"{where}: model {name!r}") for name, value in models.items()}, where
     )
-    plain["corpora"] = {name: _corpus(value, base, f"{where}: corpus {name!r}") for name, value in corpora.items()}
+    plain["corpora"] = {name: plain_corpus(value, base, f"{where}: corpus {name!r}") for name, value in corpora.items()}
     listed = plain.get("analyses") or []
     if not isinstance(listed, list | tuple):
         raise SpecError(f"{where}: analyses should be a list, found {listed!r:.80}", fix="write `- name: {...}` lines")
@@ -244,60 +244,6 @@ def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "st
         return StudySpec.model_validate(plain)
     except ValidationError as error:
         raise _explain(error, where) from None
-
-
-def _mapping(raw: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
-    value = raw.get(key)
-    if not isinstance(value, Mapping) or not value:
-        raise SpecError(f"{where}: {key!r} should map names to {key}, found {value!r:.80}", fix=f"add {key}:")
-    return value
-
-
-def _model(value: Any, base: Path | None, where: str) -> Any:
-    """`name: minilm` is short for `name: {load: minilm}`; files and folders are relative to the study file."""
-    value = {"load": value} if isinstance(value, str | list) else _plain(value, where)
-    for key in ("load", "base", "checkpoints", "tokenizer"):
-        if key in value:
-            value[key] = _relative(value[key], base)
-    return value
-
-
-def _plain(value: Any, where: str) -> dict[str, Any]:
-    if value is not None and not isinstance(value, Mapping):
-        raise SpecError(f"{where} should be a name or a mapping, found {value!r:.80}", fix="see examples/")
-    return dict(value or {})
-
-
-def _relative(value: Any, base: Path | None) -> Any:
-    """The path of a file that lies beside the study file; anything else as it is."""
-    if isinstance(value, list):
-        return [_relative(item, base) for item in value]
-    return str(base / value) if isinstance(value, str) and base is not None and _exists(base / value) else value
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
-
-
-def _corpus(value: Any, base: Path | None, where: str) -> Any:
-    """`name: treebank` is short for `name: {name: treebank}`."""
-    value = {"name": value} if isinstance(value, str) else _plain(value, where)
-    files = value.get("files")
-    if isinstance(files, Mapping) and base is not None:
-        value["files"] = {
-            split: [_beside(base, path) for path in paths] if isinstance(paths, list) else _beside(base, paths)
-            for split, paths in files.items()
-        }
-    elif "files" in value:
-        value["files"] = _relative(files, base)
-    return value
-
-
-def _beside(base: Path, path: Any) -> Any:
-    return str(base / path) if isinstance(path, str) else path
 
 
 def _analysis(item: Any, where: str) -> AnalysisSpec:
@@ -309,7 +255,7 @@ def _analysis(item: Any, where: str) -> AnalysisSpec:
         )
     name, given = next(iter(item.items()))
     kind = find_analysis(name)
-    parameters = _plain(given, f"{where}: {name}")
+    parameters = plain_mapping(given, f"{where}: {name}")
     tasks, models = parameters.pop("tasks", []), parameters.pop("models", None)
     known = {field.name for field in dataclass_fields(kind)}
     for key in parameters:
@@ -328,30 +274,6 @@ def _analysis(item: Any, where: str) -> AnalysisSpec:
         return AnalysisSpec(name=name, tasks=asked, models=chosen, parameters=made)
     except ValidationError as error:
         raise _explain(error, f"{where}: {name}") from None
-
-
-_DEEPEST = 40
-
-
-def _expand(value: Any, where: str, depth: int = 0) -> Any:
-    """Replace ${NAME} by the environment's value, everywhere."""
-    if depth > _DEEPEST:
-        raise SpecError(f"{where}: nested more than {_DEEPEST} deep", fix="see examples/ for how a study is written")
-    if isinstance(value, str):
-
-        def lookup(match: re.Match[str]) -> str:
-            if match[1] not in os.environ:
-                raise SpecError(
-                    f"{where}: the environment variable {match[1]} is not set", fix=f"export {match[1]}=..."
-                )
-            return os.environ[match[1]]
-
-        return re.sub(r"\$\{(\w+)\}", lookup, value)
-    if isinstance(value, Mapping):
-        return {key: _expand(item, where, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_expand(item, where, depth + 1) for item in value]
-    return value
 
 
 def _suggest(name: Any, known: Any) -> str:

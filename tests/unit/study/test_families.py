@@ -9,10 +9,10 @@ import pytest
 import tiny
 import torch
 from peft import LoraConfig, get_peft_model
+from small_study import conllu
 from transformers import AutoModel
 
 from unit.models import test_elmo as elmo
-from unit.study.test_run import conllu
 from vestige.errors import CorpusError, ModelError, SpecError
 from vestige.models import adapters
 from vestige.models.load import load_model
@@ -335,7 +335,8 @@ class TestRuns:
         ("models", "complaint"),
         [
             ({"plain": "base-0", "off": {"adapter_off": "plain"}}, "'plain' has no adapter to switch off"),
-            ({"twin": {"random_twin_of": "off"}, "off": {"random_twin_of": "twin"}}, "is made in this study"),
+            ({"twin": {"random_twin_of": "off"}, "off": {"random_twin_of": "twin"}}, "made from each other"),
+            ({"off": {"adapter_off": "twin"}, "twin": {"adapter_off": "off"}}, "made from each other"),
             (
                 {"a": "adapter", "b": {"finetune": {"of": "a", "task": "words/upos"}}},
                 "'b' is tuned from 'a', which has an adapter",
@@ -388,13 +389,12 @@ class TestElmo:
 
 
 class TestCorpora:
-    def plan(self, place, cache, corpora, tasks, **changes):
-        analysis = {"layer_probe": {"tasks": tasks, "seeds": 1}} if tasks else None
+    def plan(self, place, cache, corpora, tasks, analysis="layer_probe", **changes):
         raw = {
             "study": "x",
             "models": {"base": str(place / "base-0")},
             "corpora": corpora,
-            "analyses": [analysis] if analysis else [],
+            "analyses": [{analysis: {"tasks": tasks, "seeds": 1}}],
             "limit": 6,
             **changes,
         }
@@ -420,7 +420,7 @@ class TestCorpora:
 
     def test_one_file_with_every_split_beside_the_study(self, place, cache):
         corpora = {"opinions": {"files": "opinions.txt", "format": "senteval", "options": {"task": "opinion"}}}
-        plan = self.plan(place, cache, corpora, [])
+        plan = self.plan(place, cache, corpora, ["opinions/opinion"], "sentence_probe")
         assert plan.corpora["opinions"]["name"] == "opinions"
         assert {split: found["sentences"] for split, found in plan.corpora["opinions"]["splits"].items()} == {
             "train": 6, "dev": 4, "test": 4,
@@ -428,7 +428,7 @@ class TestCorpora:
 
     def test_name_and_files_together(self, place, cache):
         with pytest.raises(SpecError, match="either name or files"):
-            self.plan(place, cache, {"x": {"name": "treebank", "files": "opinions.txt"}}, [])
+            self.plan(place, cache, {"x": {"name": "treebank", "files": "opinions.txt"}}, ["x/upos"])
 
 
 def test_a_revision_of_a_hub_model_is_what_is_tuned(place, cache, monkeypatch):
@@ -445,7 +445,7 @@ def test_a_revision_of_a_hub_model_is_what_is_tuned(place, cache, monkeypatch):
         "study": "x",
         "models": {"base": {"load": "some/model", "revision": "early"}, "tuned": {"finetune": tune}},
         "corpora": {"o": {"files": "opinions.txt", "format": "senteval", "options": {"task": "opinion"}}},
-        "analyses": [],
+        "analyses": [{"sentence_probe": {"tasks": ["o/opinion"], "seeds": 1, "models": ["base"]}}],
     }
     plan = make_plan(make_spec(raw, base=place), Given(), cache)
     assert plan.models["base"][0]["fingerprint"] == load_model(place / "base-1").fingerprint
