@@ -24,8 +24,10 @@ def corpus(rng: np.random.Generator, sizes=(("train", 120), ("dev", 30), ("test"
     return Corpus("made-up", splits, {"tag": "token"})
 
 
-def represent(folder: Path, made: Corpus, vector, widths=(16, 16, 16), scale=1.0, seed=0, keep=99) -> Inputs:
-    """Representations whose layer l of a word is vector(sentence, word, l) plus noise, times `scale`.
+def represent(
+    folder: Path, made: Corpus, vector, widths=(16, 16, 16), scale=1.0, seed=0, keep=99, mapped=lambda rows: rows
+) -> Inputs:
+    """Representations whose layer l of a word is vector(sentence, word, l) plus noise, times `scale`, then `mapped`.
 
     Words past the first `keep` of a sentence have no row, as if the model had no room for them.
     """
@@ -40,7 +42,7 @@ def represent(folder: Path, made: Corpus, vector, widths=(16, 16, 16), scale=1.0
         layers = create_layers(place, len(index), widths, "float32")
         for layer, array in enumerate(layers):
             clean = np.array([vector(sentences[i], j, layer) for i, j in index])
-            array[:] = scale * (clean + 0.6 * rng.normal(size=array.shape))
+            array[:] = mapped(scale * (clean + 0.6 * rng.normal(size=array.shape)))
             array.flush()
         manifest = {
             "widths": list(widths),

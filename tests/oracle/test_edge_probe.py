@@ -10,11 +10,13 @@ from sklearn.metrics import f1_score
 
 from vestige.analyses.base import Inputs
 from vestige.analyses.edge_probe import EdgeProbe
+from vestige.comparison.differences import Settings
+from vestige.comparison.f1 import f1_differences
 from vestige.corpus.derive import derive_task
 from vestige.corpus.readers.conllu import parse_conllu
 from vestige.corpus.readers.text import read_lines
 from vestige.corpus.types import Corpus
-from vestige.measures.edge_scores import EdgeCounts, f1_differences, tenney_labels
+from vestige.measures.edge_scores import EdgeCounts, tenney_labels
 from vestige.representations.extract import represent
 from vestige.solvers.edge_model import EdgeProbe as Probe
 from vestige.solvers.edge_model import EdgeRecipe, Edges, Source, read_batch
@@ -95,7 +97,7 @@ def counts(rng, share):
 def test_intervals_and_p_of_f1_differences_equal_scipys():
     rng = np.random.default_rng(2)
     base, tuned = counts(rng, 0.75), counts(rng, 0.77)
-    ours = f1_differences(base, [tuned], resamples=9999)
+    ours = f1_differences(base, [tuned], settings=Settings(resamples=9999), stochastic=False)
 
     def difference(h1, n1, h2, n2, axis=-1):
         return 2 * h2.sum(axis) / n2.sum(axis) - 2 * h1.sum(axis) / n1.sum(axis)
@@ -104,10 +106,10 @@ def test_intervals_and_p_of_f1_differences_equal_scipys():
     theirs = stats.bootstrap(
         columns, difference, paired=True, vectorized=True, method="percentile", n_resamples=9999, random_state=1
     )
-    assert ours.difference[0] == pytest.approx(difference(*columns))
+    assert ours.scores.difference[0] == pytest.approx(difference(*columns))
     width = theirs.confidence_interval.high - theirs.confidence_interval.low
-    assert abs(ours.low[0] - theirs.confidence_interval.low) < 0.05 * width
-    assert abs(ours.high[0] - theirs.confidence_interval.high) < 0.05 * width
+    assert abs(ours.judged.low[0] - theirs.confidence_interval.low) < 0.05 * width
+    assert abs(ours.judged.high[0] - theirs.confidence_interval.high) < 0.05 * width
 
     exchanged = stats.permutation_test(
         [np.arange(160), np.arange(160) + 160],
@@ -118,7 +120,7 @@ def test_intervals_and_p_of_f1_differences_equal_scipys():
         random_state=1,
     )
     assert 0.2 < exchanged.pvalue < 0.9
-    assert ours.p[0] == pytest.approx(exchanged.pvalue, abs=0.03)
+    assert ours.judged.p[0] == pytest.approx(exchanged.pvalue, abs=0.03)
 
 
 def test_minilm_knows_dependencies_that_its_embeddings_do_not(data, minilm, cache):
@@ -134,11 +136,11 @@ def test_minilm_knows_dependencies_that_its_embeddings_do_not(data, minilm, cach
     )
     outcome = analysis.run(Inputs(task, found, "minilm"))
     rows = pd.DataFrame(outcome.rows)
-    f1 = named(rows[rows["metric"] == "f1_micro"]).set_index("input")["value"]
+    f1 = named(rows[rows["metric"] == "f1_micro"]).groupby("input")["value"].mean()
     assert f1["layer 3"] > 0.6 and f1["layer 3"] > f1["lexical"] + 0.04
-    judged = f1_differences(_renamed(outcome, "lexical"), [_renamed(outcome, "layer 3")])
-    assert judged.low[0] > 0 and judged.p[0] < 0.01
-    assert judged.difference[0] == pytest.approx(f1["layer 3"] - f1["lexical"])
+    found = f1_differences(_renamed(outcome, "lexical"), [_renamed(outcome, "layer 3")])
+    assert found.judged.low[0] > 0 and found.judged.p[0] < 0.05
+    assert found.scores.difference[0] == pytest.approx(f1["layer 3"] - f1["lexical"])
 
 
 def _renamed(outcome, name):

@@ -23,7 +23,9 @@ def test_minilm_knows_trees_best_in_the_middle_and_scores_agree_with_scipy_and_n
     splits = {"train": sentences[:100], "dev": sentences[100:115], "test": sentences[115:130]}
     corpus = Corpus("ewt", {name: tuple(part) for name, part in splits.items()}, {"head": "tree"})
     found = {name: represent(minilm, part, ("mean",), cache=cache)["mean"] for name, part in splits.items()}
-    analysis = StructuralProbe(rank=16, max_epochs=6, punctuation="xpos", probes="distance")
+    analysis = StructuralProbe(
+        rank=16, max_epochs=6, punctuation="xpos", probes="distance", seeds=1, rescale=False, axes="units"
+    )
     outcome = analysis.run(Inputs(corpus.task("head"), found, "minilm"))
     rows = pd.DataFrame(outcome.rows).set_index(["metric", "layer"])["value"]
     assert rows["dspr"].idxmax() not in (0, 6) and rows["dspr"].max() > 0.5

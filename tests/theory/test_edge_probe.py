@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vestige.analyses.edge_probe import EdgeProbe
+from vestige.comparison.differences import Settings
+from vestige.comparison.f1 import f1_differences
 from vestige.corpus.types import Corpus, Span, SpanPair
-from vestige.measures.edge_scores import centre_of_gravity, divergence_from_uniform, expected_layer, f1_differences
+from vestige.measures.edge_scores import centre_of_gravity, divergence_from_uniform, expected_layer
 
-QUICK = {"projected": 16, "hidden": 32, "rate": 5e-3, "validate_every": 40, "max_validations": 10}
+QUICK = {"seeds": 1, "projected": 16, "hidden": 32, "rate": 5e-3, "validate_every": 40, "max_validations": 10}
 SIZES = {"train": 150, "dev": 40, "test": 60}
 
 
@@ -181,13 +183,33 @@ def table(rng, hits=0.8, sentences=150, seeds=2, inputs=("mix", "top")):
     return columns
 
 
+def test_a_rotated_and_rescaled_copy_trains_the_same_probes(tmp_path):
+    made, hidden = planted(pairs=True)
+    rng = np.random.default_rng(6)
+    sizes, rotation = 10.0 ** rng.uniform(-1, 1, size=6), np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    found = {"principal": [], "units": []}
+    for name, mapped in (("base", lambda x: x * sizes), ("copy", lambda x: 7 * (x * sizes) @ rotation)):
+        plain = vector_of(hidden, 1)
+        vector = lambda *where, plain=plain, mapped=mapped: mapped(plain(*where))  # noqa: E731
+        inputs = represent(tmp_path / name, made, vector, [6] * 2)
+        for axes, mine in found.items():
+            analysis = EdgeProbe(inputs=("layers", "mix"), axes=axes, **{**QUICK, "max_validations": 2})
+            mine.append(scores(analysis.run(inputs)))
+    np.testing.assert_allclose(*found["principal"], atol=0.01)
+    assert abs(found["units"][0] - found["units"][1]).max() > 0.02, "unit by unit a copy is read otherwise"
+
+
+def f1_changes(base, tuned, resamples=300, **how):
+    return f1_differences(base, tuned, settings=Settings(resamples=resamples), **how)
+
+
 def test_a_model_does_not_differ_from_itself():
     base = table(np.random.default_rng(0))
-    found = f1_differences(base, [base], resamples=200)
-    assert found.inputs == ("mix", "top") and found.sentences == 150
-    for values in (found.difference, found.low, found.high):
+    found = f1_changes(base, [base], stochastic=False)
+    assert found.inputs == ("mix", "top") and len(found.compared) == 150
+    for values in (found.scores.difference, found.judged.low, found.judged.high):
         np.testing.assert_array_equal(values, 0)
-    np.testing.assert_array_equal(found.p, 1)
+    np.testing.assert_array_equal(found.judged.p, 1)
 
 
 def test_the_order_of_sentences_and_copies_of_a_run_change_nothing():
@@ -195,11 +217,20 @@ def test_the_order_of_sentences_and_copies_of_a_run_change_nothing():
     base, tuned = table(rng), table(rng, hits=0.7)
     order = rng.permutation(len(base["gold"]))
     shuffled = {name: values[order] for name, values in tuned.items()}
-    one, two = f1_differences(base, [tuned], resamples=300), f1_differences(base, [shuffled], resamples=300)
-    np.testing.assert_allclose(one.distribution, two.distribution)
-    np.testing.assert_allclose(one.p, two.p)
-    assert (one.low < one.difference).all() and (one.difference < one.high).all() and (one.high < 0).all()
-    twice = f1_differences(base, [tuned, tuned], resamples=300)
-    np.testing.assert_allclose(twice.difference, one.difference)
-    np.testing.assert_allclose(twice.high - twice.low, one.high - one.low, rtol=0.25)
-    np.testing.assert_allclose(f1_differences(tuned, [base], resamples=10).difference, -one.difference)
+    one, two = f1_changes(base, [tuned]), f1_changes(base, [shuffled])
+    for name in ("low", "high", "p"):
+        np.testing.assert_allclose(getattr(one.judged, name), getattr(two.judged, name))
+    difference = one.scores.difference
+    assert (one.judged.low < difference).all() and (difference < one.judged.high).all() and (one.judged.high < 0).all()
+    np.testing.assert_allclose(f1_changes(base, [tuned, tuned]).scores.difference, difference)
+    np.testing.assert_allclose(f1_changes(tuned, [base], 10).scores.difference, -difference)
+
+
+def test_one_seed_supports_a_description_only():
+    rng = np.random.default_rng(2)
+    base, tuned = table(rng, seeds=1), table(rng, hits=0.5, seeds=1)
+    found = f1_changes(base, [tuned])
+    assert (found.scores.difference < -0.1).all()
+    assert np.isnan([found.judged.low, found.judged.high, found.judged.p, found.judged.p_equivalence]).all()
+    assert np.isnan(f1_changes(base, [tuned, tuned]).judged.p).all(), "the base has one seed"
+    assert np.isfinite(f1_changes(table(rng, seeds=2), [tuned, table(rng, hits=0.5, seeds=1)]).judged.p).all()

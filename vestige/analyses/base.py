@@ -118,6 +118,14 @@ class Analysis(ABC):
                 raise AnalysisError(f"{self.name}: {setting.name} is {value!r}", fix=said) from None
 
     @property
+    def stochastic(self) -> bool:
+        """Whether another seed trains another probe: training is not convex, or ends before it has converged.
+
+        Comparisons then take the variance over seeds into intervals and tests; with one seed they only describe.
+        """
+        return False
+
+    @property
     def poolings(self) -> tuple[str, ...]:
         """Poolings of hidden states that `run` reads: the parameter `pooling`, where there is one."""
         pooling = getattr(self, "pooling", None)

@@ -41,7 +41,7 @@ class DescriptionLength(Analysis):
     name: ClassVar[str] = "description_length"
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
-    version = 6
+    version = 7
     needs = frozenset({"hidden_states"})
     levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 
@@ -52,8 +52,9 @@ class DescriptionLength(Analysis):
     """What edge probes read, in the words of `edge_probe`; else every layer is read by itself."""
     pooling: AnyPooling = "last"
     """Of words or sentences; `pieces`, all tokens of words, for spans alone."""
-    seeds: Count = 1
-    """Orders in which the labels are sent, each with a control task of its own."""
+    seeds: Count | None = None
+    """Orders in which the labels are sent, each with probes and a control task of its own. None: one of linear probes,
+    three where the training of a probe depends on its seed (mlp, spans, variational)."""
     control: bool = True
     """Send a control task too (word-level tasks)."""
     fractions: Annotated[tuple[Share, ...], Some] = FRACTIONS
@@ -98,21 +99,29 @@ class DescriptionLength(Analysis):
     def _recipe(self) -> VariationalRecipe:
         return VariationalRecipe(hidden=(self.hidden,), epochs=self.epochs, least_steps=self.least_steps)
 
+    def _trained_by_chance(self, task: Task) -> bool:
+        """Whether another seed trains another probe; the linear probes of online codes have one answer."""
+        return self.code == "variational" or self.probe == "mlp" or task.level in SPANS
+
+    def _seeds(self, task: Task) -> range:
+        return range(self.seeds or (3 if self._trained_by_chance(task) else 1))
+
     def _of_rows(self, inputs: Inputs) -> Outcome:
         """Words or sentences with a label each."""
+        stochastic, seeds = self._trained_by_chance(inputs.task), self._seeds(inputs.task)
         found = {split: inputs.split(split) for split in self._read}
-        data = LabelledRows.of(inputs.task, found, inputs.model, turned=self.code == "online" and self.probe == "mlp")
+        data = LabelledRows.of(inputs.task, found, inputs.model, principal=stochastic)
         control = self.control and not inputs.baseline and inputs.task.level == "token"
         outcome = Outcome()
         for remark in data.remarks():
             outcome.add(**remark)
-        steps = self.seeds * data.train.layers if self.code == "online" else None
+        steps = len(seeds) * data.train.layers if self.code == "online" else None
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", steps) as shown:
-            for seed in range(self.seeds):
+            for seed in seeds:
                 sent = Sent.of(data, seed, control)
                 blocks = cut_blocks(sent.sizes, len(data.classes), self.fractions)
                 ids = np.array([sentence.id for sentence in data.sentences["train"]], dtype=object)
-                report = _Report(outcome, self.compat, seed, ids[sent.sentences], sent.sizes)
+                report = _Report(outcome, self.compat, seed, stochastic, ids[sent.sentences], sent.sizes)
                 report.uniform(blocks, log2(len(data.classes)))
                 if self.code == "online":
                     report.dropped(blocks, self.fractions)
@@ -123,13 +132,13 @@ class DescriptionLength(Analysis):
         """Spans or pairs of them, with one label or a set of labels each."""
         data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in self._read})
         sources = named_sources(self.inputs, data.widths)
-        edges = data.edges(sources.values(), inputs.model, rescale=True)
+        edges = data.edges(sources.values(), inputs.model, rescale=True, principal=True)
         ids = np.array(data.targets["train"].ids, dtype=object)
         outcome = Outcome()
         for remark in data.remarks():
             outcome.add(**remark)
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
-            for seed in range(self.seeds):
+            for seed in self._seeds(inputs.task):
                 self._edges(outcome, edges, ids, sources, seed, shown)
         return outcome
 
@@ -146,7 +155,7 @@ class DescriptionLength(Analysis):
         labels, order = Labels.of(edges["train"]), sending_order(ids.tolist(), seed)
         sent = edges["train"].in_order(order)
         blocks = labels.blocks(sent, self.fractions)
-        report = _Report(outcome, self.compat, seed, ids[order], np.diff(sent.firsts), labels.of_target)
+        report = _Report(outcome, self.compat, seed, True, ids[order], np.diff(sent.firsts), labels.of_target)
         report.uniform(blocks, labels.uniform)
         places = {
             name: {"layer": source.layers[0]} if name.startswith("layer ") else {"subset": name}
@@ -211,6 +220,7 @@ class DescriptionLength(Analysis):
             MlpRecipe(hidden=self.hidden),
             self.inner_holdout,
             mix=self.compat == "none",
+            seed=report.seed,
         )
         code = online_code(coder, blocks, log2(len(data.classes)), probes=len(group) * len(sent.names))
         coder.trained(blocks.ends[-1])
@@ -241,6 +251,8 @@ class _Report:
     outcome: Outcome
     compat: Compat
     seed: int
+    stochastic: bool
+    """Whether the training of the probes depends on the seed."""
     sentences: np.ndarray
     """Ids, in the order in which they are sent."""
     sizes: np.ndarray
@@ -278,6 +290,7 @@ class _Report:
             "layer": np.full(count, place.get("layer", -1), dtype=np.int16),
             "subset": np.full(count, place.get("subset", ""), dtype=object),
             "probe_seed": np.full(count, self.seed, dtype=np.int16),
+            "stochastic": np.full(count, self.stochastic),
             "labels": (self.sizes * self.each).astype(np.int32),
             "uniform_bits": self.sizes * code.uniform,
             "bits": np.add.reduceat(code.label_bits(self.compat)[probe], starts),

@@ -6,7 +6,7 @@ dependencies, semantic roles, coreference and relations: they differ only in the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class EdgeProbe(Analysis):
     source: ClassVar[str] = "merchant2020, section 4; Tenney et al. 2019"
     needs = frozenset({"hidden_states"})
     levels = ("span", "span_pair")
+    version = 2
 
     inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
     """What probes read: layers (each by itself), layer 3, top, lexical (layer 0), cat (top and lexical side by
@@ -45,9 +46,13 @@ class EdgeProbe(Analysis):
     gives the expected layer)."""
     pooling: SpanPooling = "mean"
     """What a span is made of: a vector per word, or of all pieces of its words, as the papers have it (`pieces`)."""
-    seeds: Count = 1
-    rescale: bool = False
+    seeds: Count = 3
+    """Trainings from other starting weights, in another order of sentences. With one, changes are described only."""
+    rescale: bool = True
     """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
+    axes: Literal["principal", "units"] = "principal"
+    """Read layers on the principal axes of all of them together, so that a rotated copy of a model trains the same
+    probes, or unit by unit as the papers do."""
     normed_mix: bool = False
     """Bring every vector to mean 0 and variance 1 before it is mixed: long vectors weigh more than their weight."""
     projected: Count = 256
@@ -78,6 +83,10 @@ class EdgeProbe(Analysis):
     split: str = "test"
     """The split that is scored."""
 
+    @property
+    def stochastic(self) -> bool:
+        return True
+
     def run(self, inputs: Inputs) -> Outcome:
         splits = dict.fromkeys(("train", "dev", self.split))
         data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in splits})
@@ -87,13 +96,13 @@ class EdgeProbe(Analysis):
         sources = named_sources(self.inputs, data.widths)
         scored = data.targets[self.split]
         scores = _Scores(outcome, scored, [*data.classes, *scored.unseen(data.classes)])
-        edges = data.edges(sources.values(), inputs.model, self.rescale)
+        edges = data.edges(sources.values(), inputs.model, rescale=self.rescale, principal=self.axes == "principal")
         asked = {field.name for field in fields(EdgeRecipe)} & {field.name for field in fields(self)}
         recipe = EdgeRecipe(**{name: getattr(self, name) for name in asked})
-        different, size = list(dict.fromkeys(sources.values())), max(1, TOGETHER // self.seeds)
+        different = list(dict.fromkeys(sources.values()))
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
-            for start in range(0, len(different), size):
-                group = different[start : start + size]
+            for start in range(0, len(different), TOGETHER):
+                group = different[start : start + TOGETHER]
                 fits = train_edges(edges["train"], edges["dev"], group, recipe, range(self.seeds), shown.advance)
                 scores.take(edges[self.split], fits)
         scores.finish(sources, len(data.widths))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.analyses.layer_probe import Data, LayerProbe, Scores
+from vestige.analyses.layer_probe import Data, Frame, LayerProbe, Scores
 from vestige.analyses.rows import WordRows
 from vestige.analyses.settings import Count, Dropped, Penalty, Positive
 from vestige.corpus.control import sentence_baselines, sentence_types
@@ -34,7 +34,8 @@ class SentenceProbe(Analysis):
     """A probe per layer of every pooling asked for.
 
     Protocols. `converged`: that of the layer-wise probe of words. `senteval`: Adam 1e-3, batches of 64,
-    weight decay from a grid by dev, SentEval's early stopping, no scaling; seed 0 is SentEval's own.
+    weight decay from a grid by dev, SentEval's early stopping, no scaling; seed 0 is SentEval's own. It is trained
+    on standardised vectors too, and a comparison claims only what both show.
 
     Rows and items are those of the layer-wise probe, an item being a sentence (`word` is -1). Of several
     poolings the first has them so; rows of the others name their pooling in `subset`, items in `subset`
@@ -46,7 +47,7 @@ class SentenceProbe(Analysis):
     source: ClassVar[str] = "mosbach2020, section 4; SentEval (Conneau & Kiela 2018)"
     needs = frozenset({"hidden_states"})
     levels = ("sentence", "sentence_pair")
-    version = 2
+    version = 3
 
     protocol: Literal["converged", "senteval"] = "converged"
     probe: Literal["linear", "mlp"] = "linear"
@@ -82,6 +83,10 @@ class SentenceProbe(Analysis):
     @property
     def poolings(self) -> tuple[str, ...]:
         return tuple(str(self.pooling).split("+"))
+
+    @property
+    def stochastic(self) -> bool:
+        return self.protocol == "senteval" or self.probe == "mlp"
 
     def run(self, inputs: Inputs) -> Outcome:
         outcome, items = Outcome(), []
@@ -157,7 +162,24 @@ class SentenceProbe(Analysis):
     ) -> None:
         recipe = SentEvalRecipe(hidden=self.hidden if self.probe == "mlp" else 0, dropout=self.dropout)
         recipe = recipe if self.l2 is None else replace(recipe, l2=(self.l2,))
-        train, dev, held = (data.features(split, layer, raw=True) for split in ("train", "dev", self.split))
+        log_p = self._senteval_probes(layer, data, controls, order, recipe, "raw", scores.outcome)
+        scores.task(layer, log_p[:, 0])
+        if controls is not None:
+            scores.control(layer, log_p[:, 1], controls[self.split])
+        scores.standardised(layer, self._senteval_probes(layer, data, None, order, recipe, "principal")[:, 0])
+
+    def _senteval_probes(
+        self,
+        layer: int,
+        data: Data,
+        controls: dict[str, Tensor] | None,
+        order: np.ndarray,
+        recipe: SentEvalRecipe,
+        frame: Frame,
+        outcome: Outcome | None = None,
+    ) -> Tensor:
+        """(seeds, 1 or 2, sentences, classes): log-probabilities of the task, and of the control task if given."""
+        train, dev, held = (data.features(split, layer, frame) for split in ("train", "dev", self.split))
         train, found = train.resident(), []
         for seed in range(self.seeds):
             labels, dev_labels = (
@@ -165,13 +187,11 @@ class SentenceProbe(Analysis):
                 for split in ("train", "dev")
             )
             fit = solve_senteval(train, labels, dev, dev_labels, len(data.classes), recipe, SEED + seed, order)
-            for metric in ("l2", "epochs", "dev_accuracy"):
-                scores.outcome.add(metric, float(getattr(fit, metric)[0]), layer=layer, probe_seed=seed)
+            if outcome is not None:
+                for metric in ("l2", "epochs", "dev_accuracy"):
+                    outcome.add(metric, float(getattr(fit, metric)[0]), layer=layer, probe_seed=seed)
             found.append(fit.log_probabilities(held))
-        log_p = torch.stack(found)
-        scores.task(layer, log_p[:, 0])
-        if controls is not None:
-            scores.control(layer, log_p[:, 1], controls[self.split])
+        return torch.stack(found)
 
 
 def _beside(inputs: Inputs, pooling: str) -> Inputs:

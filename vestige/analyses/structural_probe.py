@@ -21,6 +21,7 @@ from vestige.measures.tree_scores import Averages, score_depths, score_distances
 from vestige.measures.trees import LENGTHS, PUNCTUATION_TAGS, is_punctuation, tree_depths, tree_distances, tree_problem
 from vestige.progress import bar
 from vestige.representations.store import Representations
+from vestige.solvers.axes import on_principal_axes
 from vestige.solvers.problem import RESIDENT_BYTES, Features, unit_scale
 from vestige.solvers.structural import (
     Kind,
@@ -47,7 +48,7 @@ _Values = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class StructuralProbe(Analysis):
-    """A distance and a depth probe per layer, all layers and seeds in the same passes."""
+    """A distance and a depth probe per layer and seed, all layers in the same passes."""
 
     name: ClassVar[str] = "structural_probe"
     title: ClassVar[str] = "Structural probe"
@@ -55,14 +56,19 @@ class StructuralProbe(Analysis):
     needs = frozenset({"hidden_states"})
     levels = ("tree",)
     right = "uuas"
+    version = 2
 
     probes: Literal["both", "distance", "depth"] = "both"
     pooling: Literal["first", "last", "mean", "max"] = "mean"
     rank: Count | None = None
     """Dimensions the map keeps; None: all."""
-    seeds: Count = 1
-    rescale: bool = False
+    seeds: Count = 3
+    """Trainings from other starting maps, in another order of sentences. With one, changes are described only."""
+    rescale: bool = True
     """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
+    axes: Literal["principal", "units"] = "principal"
+    """Read layers on their principal axes, so that a rotated copy trains the same probes, or unit by unit as the
+    papers do."""
     rate: Positive = 1e-3
     batch: Count = 20
     max_epochs: Whole = 40
@@ -74,6 +80,10 @@ class StructuralProbe(Analysis):
     """Sentences whose predicted trees are kept."""
     split: str = "test"
     """The split that is scored."""
+
+    @property
+    def stochastic(self) -> bool:
+        return True
 
     def run(self, inputs: Inputs) -> Outcome:
         trees = {split: _Trees.of(inputs, split) for split in dict.fromkeys(("train", "dev", self.split))}
@@ -87,9 +97,9 @@ class StructuralProbe(Analysis):
         recipe = StructuralRecipe(**{name: getattr(self, name) for name in shared})
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
             for group in trees["train"].representations.width_groups:
-                scales = self._scales(inputs, trees["train"].representations, group)
+                frames = [self._frame(inputs, trees["train"].representations, layer) for layer in group]
                 for kind in kinds:
-                    data = {split: mine.for_probes(kind, group, scales) for split, mine in trees.items()}
+                    data = {split: mine.for_probes(kind, group, frames) for split, mine in trees.items()}
                     fit = train_structural(
                         kind, data["train"], data["dev"], recipe, list(range(self.seeds)), shown.advance
                     )
@@ -97,10 +107,12 @@ class StructuralProbe(Analysis):
         scores.finish()
         return outcome
 
-    def _scales(self, inputs: Inputs, train: Representations, group: range) -> list[float]:
-        if not self.rescale:
-            return [1.0] * len(group)
-        return [unit_scale(Features(train.layer(at)), f"{inputs.model}, layer {at}") for at in group]
+    def _frame(self, inputs: Inputs, train: Representations, layer: int) -> Features:
+        """The rows of train as probes read them."""
+        rows = Features(train.layer(layer))
+        if self.rescale:
+            rows = rows.scaled(unit_scale(rows, f"{inputs.model}, layer {layer}"))
+        return on_principal_axes(rows) if self.axes == "principal" else rows
 
     def _words(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:
         """Per sentence, which words are no punctuation."""
@@ -152,11 +164,11 @@ class _Trees:
         heads = [np.array(given[number].annotations[inputs.task.name]) for number in kept]
         return cls(representations, [given[n] for n in kept], heads, starts[kept], len(given), left_out)
 
-    def for_probes(self, kind: Kind, layers: range, scales: Sequence[float]) -> Sentences:
+    def for_probes(self, kind: Kind, layers: range, frames: Sequence[Features]) -> Sentences:
         measure = tree_distances if kind == "distance" else tree_depths
         features = [
-            Features(self.representations.layer(layer), scale).resident(RESIDENT_BYTES // len(layers))
-            for layer, scale in zip(layers, scales, strict=True)
+            frame.like(self.representations.layer(layer)).resident(RESIDENT_BYTES // len(layers))
+            for layer, frame in zip(layers, frames, strict=True)
         ]
         gold = [measure(heads).astype(np.float32) for heads in self.heads]
         return Sentences(features, self.starts, np.array([len(heads) for heads in self.heads]), gold)

@@ -14,8 +14,9 @@ def compare_codes(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
 
     From the tables `codes` that online codes leave; columns as those of `compare_items`. Only sentences of which
     all tables have as many labels are compared (another limit of tokens may cost some). Sentences are drawn anew
-    and change sides whole, with the bits that they took: how another order of sending would have trained the
-    probes is not in the interval. A higher share is a property more easily read out.
+    and change sides whole, with the bits that they took. With several seeds (orders of sending), their variance is
+    in intervals and tests; where the training of probes depends on the seed, one of them supports a description
+    only. A higher share is a property more easily read out.
     """
     settings = settings or Settings()
     parts = []
@@ -33,6 +34,7 @@ def compare_codes(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
         paired = replace(paired, words=mine["uniform_bits"].to_numpy(dtype=float))
         words = int(mine["labels"].sum())
         dropped = max(int(size["labels"].sum()) for size in sizes) - words
-        rows = judge("saved", paired, paired.base, paired.tuned, settings).assign(words=words, dropped_items=dropped)
+        rows = judge("saved", paired, paired.base, paired.tuned, settings, bool(tables[0]["stochastic"].any()))
+        rows = rows.assign(words=words, dropped_items=dropped)
         parts.append(rows.assign(subset=subset, layer=pd.NA) if subset else rows)
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

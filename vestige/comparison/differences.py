@@ -8,9 +8,12 @@ import pandas as pd
 from scipy.stats import false_discovery_control
 
 from vestige.comparison.pairing import Paired, pair
-from vestige.comparison.statistics import bootstrap, equivalence_p, sign_flip_p
-from vestige.measures.resampling import interval
-from vestige.measures.student import Student
+from vestige.comparison.statistics import bootstrap, sign_flip_p
+from vestige.comparison.uncertainty import Scores, judge_differences, level_interval
+
+STANDARDISED = "standardised"
+"""Items of probes that read vectors around their mean, at unit scale and on their principal axes. A rotated, shifted
+or rescaled copy of a model has the same ones: what raw vectors alone show may be no more than that."""
 
 
 @dataclass(frozen=True)
@@ -26,23 +29,44 @@ class Settings:
 
 
 def compare_items(
-    base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None, metric: str = "accuracy"
+    base: pd.DataFrame,
+    tuned: Sequence[pd.DataFrame],
+    settings: Settings | None = None,
+    metric: str = "accuracy",
+    *,
+    stochastic: bool = False,
 ) -> pd.DataFrame:
     """Differences tuned - base per layer, from item tables of a probe (one base, one or more tuned runs).
 
     `metric` is what the share of right items is called; where control items are there, control_accuracy
-    and selectivity come beside it.
+    and selectivity come beside it. `stochastic` says that another seed trains another probe: the variance over
+    seeds of both sides is then part of every interval and test. Where items of standardised vectors are there,
+    a change (or the lack of one) is claimed only if they show it too.
     """
     settings = settings or Settings()
-    task = pair(_subset(base, "task"), [_subset(frame, "task") for frame in tuned])
-    tables = [judge(metric, task, task.base, task.tuned, settings)]
-    if all((frame["subset"] == "control").any() for frame in (base, *tuned)):
-        control = pair(_subset(base, "control"), [_subset(frame, "control") for frame in tuned])
-        tables.append(judge("control_accuracy", control, control.base, control.tuned, settings))
+    frames = [base, *tuned]
+    task = _paired(frames, "task")
+    tables = [judge(metric, task, task.base, task.tuned, settings, stochastic)]
+    if _have(frames, STANDARDISED):
+        same = _paired(frames, STANDARDISED)
+        standard = judge(f"{metric}_{STANDARDISED}", same, same.base, same.tuned, settings, stochastic)
+        tables = [_in_both(tables[0], standard), standard]
+    if _have(frames, "control"):
+        control = _paired(frames, "control")
+        tables.append(judge("control_accuracy", control, control.base, control.tuned, settings, stochastic))
         left = task.base.mean(-1, keepdims=True) - control.base
         right = task.tuned.mean(-1, keepdims=True) - control.tuned
-        tables.append(judge("selectivity", task, left, right, settings))
+        tables.append(judge("selectivity", task, left, right, settings, stochastic))
     return pd.concat(tables, ignore_index=True)
+
+
+def _in_both(table: pd.DataFrame, standard: pd.DataFrame) -> pd.DataFrame:
+    """The table with p-values of the claim that raw and standardised vectors show the same."""
+    other = standard.set_index("layer").reindex(table["layer"])
+    opposed = np.sign(other["difference"].to_numpy()) != np.sign(table["difference"].to_numpy())
+    p = np.where(opposed, 1.0, np.maximum(table["p"], other["p"].to_numpy()))
+    equivalent = np.maximum(table["p_equivalence"], other["p_equivalence"].to_numpy())
+    return table.assign(p=np.where(table["p"].isna(), np.nan, p), p_equivalence=equivalent)
 
 
 def compare_subsets(
@@ -65,21 +89,29 @@ def compare_subsets(
 
 
 def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = None) -> pd.DataFrame:
-    """Add `q` (Benjamini-Hochberg over layers x tasks x models, per metric and setting) and the `verdict`."""
+    """Add `q` and `q_equivalence` (Benjamini-Hochberg over layers x tasks x models, per metric and setting), `verdict`.
+
+    Differences without a test (one seed of a probe whose training depends on it) are `described`.
+    """
     settings = settings or Settings()
-    table = table.copy()
-    table["q"] = np.nan
     family = [name for name in ("analysis", "params", "metric") if name in table]
-    for _, rows in table.groupby(family).groups.items():
-        table.loc[rows, "q"] = false_discovery_control(table.loc[rows, "p"].to_numpy())
+    table = table.assign(
+        q=table.groupby(family)["p"].transform(_adjusted),
+        q_equivalence=table.groupby(family)["p_equivalence"].transform(_adjusted),
+    )
     changed = table["q"] <= settings.alpha
-    unchanged = table["p_equivalence"] <= settings.alpha
+    unchanged = table["q_equivalence"] <= settings.alpha
     table["verdict"] = np.select(
-        [changed & (table["difference"] < 0), changed & (table["difference"] > 0), unchanged],
-        ["lower", "higher", "unchanged"],
+        [table["p"].isna(), changed & (table["difference"] < 0), changed & (table["difference"] > 0), unchanged],
+        ["described", "lower", "higher", "unchanged"],
         default="undecided",
     )
     return table
+
+
+def _adjusted(p: pd.Series) -> pd.Series:
+    known = p.dropna()
+    return pd.Series(false_discovery_control(known), index=known.index).reindex(p.index) if len(known) else p
 
 
 def summarise(table: pd.DataFrame, threshold: float = 0.01) -> Mapping[str, float | int | None]:
@@ -100,53 +132,57 @@ def summarise(table: pd.DataFrame, threshold: float = 0.01) -> Mapping[str, floa
     }
 
 
-def _subset(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    return frame[frame["subset"] == name]
+def _have(frames: Sequence[pd.DataFrame], subset: str) -> bool:
+    return all((frame["subset"] == subset).any() for frame in frames)
 
 
-def judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, settings: Settings) -> pd.DataFrame:
+def _paired(frames: Sequence[pd.DataFrame], subset: str) -> Paired:
+    base, *tuned = (frame[frame["subset"] == subset] for frame in frames)
+    return pair(base, tuned)
+
+
+def judge(
+    metric: str,
+    paired: Paired,
+    base: np.ndarray,
+    tuned: np.ndarray,
+    settings: Settings,
+    stochastic: bool = False,
+) -> pd.DataFrame:
     """One row a layer, from `base` (sentences, layers, seeds) and `tuned` (runs, sentences, layers, seeds) in words.
 
-    With one run, intervals are a bootstrap's and p a sign-flip test's, over sentences: they are about this
-    checkpoint. With several, both are Student's, over sentences and runs: they are about the next run, too.
+    With one run, intervals and tests are about this checkpoint. With several, they are about the next run, too.
     """
-    runs, sentences, layers, seeds = tuned.shape
-    before, after = base.mean(-1), tuned.mean(-1)
-    differences = after.mean(0) - before
-    columns = np.concatenate([differences, before, after.mean(0)], axis=-1)
+    runs, sentences, _, seeds = tuned.shape
+    before, after = base.mean(-1), tuned.mean((0, -1))
+    differences = after - before
+    columns = np.concatenate([differences, before, after], axis=-1)
     drawn = bootstrap(columns, paired.words, settings.resamples, settings.seed, paired.strata)
     distribution, base_spread, tuned_spread = np.split(drawn, 3, axis=1)
-    items = distribution.std(0, ddof=1)
-    base_low, base_high = interval(base_spread, settings.confidence)
-    if runs == 1:
-        low, high = interval(distribution, settings.confidence)
-        tuned_low, tuned_high = interval(tuned_spread, settings.confidence)
-        p = sign_flip_p(paired.weights[:, None] * differences, settings.resamples, settings.seed)
-        p_equivalence = equivalence_p(distribution, settings.margin)
-        spread = np.full(layers, np.nan)
-    else:
-        by_run = np.stack([paired.mean(run - before) for run in after])
-        found = Student.over_runs(by_run, items, sentences)
-        low, high = found.interval(settings.confidence)
-        levels = np.stack([paired.mean(run) for run in after])
-        level = Student.over_runs(levels, tuned_spread.std(0, ddof=1), sentences)
-        tuned_low, tuned_high = level.interval(settings.confidence)
-        p, p_equivalence = found.p, found.outside(settings.margin)
-        spread = by_run.std(0, ddof=1)
+    scores = Scores(paired.mean(base), np.stack([paired.mean(run) for run in tuned]), stochastic)
+
+    def exchange_p() -> np.ndarray:
+        return sign_flip_p(paired.weights[:, None] * differences, settings.resamples, settings.seed)
+
+    limits = {"confidence": settings.confidence, "margin": settings.margin}
+    judged = judge_differences(scores, distribution, sentences, exchange_p, **limits)
+    by_run = np.moveaxis(scores.tuned.mean(2), 0, -1) if runs > 1 else scores.tuned[0]
+    base_low, base_high = level_interval(scores.base, base_spread, sentences, settings.confidence)
+    tuned_low, tuned_high = level_interval(by_run, tuned_spread, sentences, settings.confidence)
     return pd.DataFrame(
         {
             "metric": metric,
             "layer": list(paired.layers),
             "base": paired.mean(before),
-            "tuned": paired.mean(after.mean(0)),
+            "tuned": paired.mean(after),
             "difference": paired.mean(differences),
-            "low": low,
-            "high": high,
-            "p": p,
-            "p_equivalence": p_equivalence,
-            "sd_items": items,
-            "sd_probe_seed": _spread_of_seeds(base, tuned, paired),
-            "sd_tuning_run": spread,
+            "low": judged.low,
+            "high": judged.high,
+            "p": judged.p,
+            "p_equivalence": judged.p_equivalence,
+            "sd_items": distribution.std(0, ddof=1),
+            "sd_probe_seed": scores.sd_probe_seed,
+            "sd_tuning_run": scores.sd_tuning_run,
             "sentences": sentences,
             "words": int(paired.words.sum()),
             "runs": runs,
@@ -158,11 +194,3 @@ def judge(metric: str, paired: Paired, base: np.ndarray, tuned: np.ndarray, sett
             "tuned_high": tuned_high,
         }
     )
-
-
-def _spread_of_seeds(base: np.ndarray, tuned: np.ndarray, paired: Paired) -> np.ndarray:
-    """(layers,): standard deviation of the difference over probe seeds; NaN with a single seed."""
-    layers = base.shape[1]
-    if base.shape[-1] != tuned.shape[-1] or base.shape[-1] < 2:
-        return np.full(layers, np.nan)
-    return paired.mean(tuned.mean(0) - base).std(-1, ddof=1)

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from vestige.comparison.differences import Settings
-from vestige.comparison.statistics import equivalence_p
-from vestige.measures.edge_scores import F1Differences, Scorer, f1_differences
-from vestige.measures.student import Student
+from vestige.comparison.f1 import F1Differences, f1_differences
+from vestige.measures.edge_scores import Scorer
 
 SCORERS: tuple[Scorer, ...] = ("micro", "tenney")
 
 
-def compare_edges(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None) -> pd.DataFrame:
+def compare_edges(
+    base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None, *, stochastic: bool = True
+) -> pd.DataFrame:
     """Metrics f1_micro and f1_tenney per input of the probes (`subset`), with the columns of `compare_subsets`.
 
     From the tables `sentences` that edge probes leave. A mix of all layers that stands there under two
@@ -25,8 +25,8 @@ def compare_edges(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
     tables = [table[~table["subset"].isin(again)] for table in tables]
     parts = []
     for scorer in SCORERS:
-        found = f1_differences(tables[0], tables[1:], scorer, settings.resamples, settings.confidence, settings.seed)
-        parts.append(_rows(scorer, found, tables[0], settings))
+        found = f1_differences(tables[0], tables[1:], scorer, settings, stochastic=stochastic)
+        parts.append(_rows(scorer, found, tables[0]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -38,8 +38,7 @@ def _whole_mixes(table: pd.DataFrame) -> set[str]:
     return {str(name) for name, part in named if part[counts].reset_index(drop=True).equals(whole)}
 
 
-def _rows(scorer: Scorer, found: F1Differences, base: pd.DataFrame, settings: Settings) -> pd.DataFrame:
-    runs = len(found.by_run)
+def _rows(scorer: Scorer, found: F1Differences, base: pd.DataFrame) -> pd.DataFrame:
     first = base[(base["subset"] == found.inputs[0]) & (base["probe_seed"] == base["probe_seed"].min())]
     gold = first.loc[first["sentence"].isin(found.compared), "gold" if scorer == "micro" else "tenney_gold"]
     return pd.DataFrame(
@@ -49,25 +48,18 @@ def _rows(scorer: Scorer, found: F1Differences, base: pd.DataFrame, settings: Se
             "layer": pd.NA,
             "base": found.base,
             "tuned": found.tuned,
-            "difference": found.difference,
-            "low": found.low,
-            "high": found.high,
-            "p": found.p,
-            "p_equivalence": _equivalence(found, settings.margin),
-            "sd_items": found.distribution.std(0, ddof=1),
-            "sd_probe_seed": found.by_seed.std(1, ddof=1) if found.by_seed.shape[1] > 1 else np.nan,
-            "sd_tuning_run": found.by_run.std(0, ddof=1) if runs > 1 else np.nan,
-            "sentences": found.sentences,
+            "difference": found.scores.difference,
+            "low": found.judged.low,
+            "high": found.judged.high,
+            "p": found.judged.p,
+            "p_equivalence": found.judged.p_equivalence,
+            "sd_items": found.sd_items,
+            "sd_probe_seed": found.scores.sd_probe_seed,
+            "sd_tuning_run": found.scores.sd_tuning_run,
+            "sentences": len(found.compared),
             "words": int(gold.sum()),
-            "runs": runs,
+            "runs": found.scores.runs,
             "seeds": base["probe_seed"].nunique(),
             "dropped_items": found.dropped,
         }
     )
-
-
-def _equivalence(found: F1Differences, margin: float) -> np.ndarray:
-    if len(found.by_run) == 1:
-        return equivalence_p(found.distribution, margin)
-    error = found.distribution.std(0, ddof=1)
-    return Student.over_runs(found.by_run - found.base, error, found.sentences).outside(margin)

@@ -18,6 +18,8 @@ def group_differences(
     tuned: Sequence[pd.DataFrame],
     groups: Mapping[str, Sequence[int]] | None = None,
     settings: Settings | None = None,
+    *,
+    stochastic: bool = False,
 ) -> pd.DataFrame:
     """Differences tuned - base per group of layers, from item tables of a probe (one base, one or more tuned runs).
 
@@ -36,7 +38,8 @@ def group_differences(
                 else f"group {name!r} names no layer",
                 fix=f"name layers from {', '.join(map(str, shared)) or '(none)'}",
             )
-    table = compare_items(_averaged(base, groups), [_averaged(frame, groups) for frame in tuned], settings)
+    averaged = [_averaged(frame, groups) for frame in (base, *tuned)]
+    table = compare_items(averaged[0], averaged[1:], settings, stochastic=stochastic)
     names = list(groups)
     table.insert(1, "group", [names[number] for number in table["layer"]])
     table.insert(2, "layers", [len(set(groups[name])) for name in table["group"]])
@@ -56,15 +59,16 @@ def cross_pooling(
     base_pooling: str = "sentence_mean",
     tuned_pooling: str = "cls",
     settings: Settings | None = None,
+    *,
+    stochastic: bool = False,
 ) -> pd.DataFrame:
     """Tuned with one pooling against base with another, per layer, as `compare_items` has it.
 
     A gain of [CLS] that does not reach what the base model's mean had all along is no new knowledge.
     The item tables may be of one pooling or of several; `group_differences` takes what `of_pooling` gives.
     """
-    return compare_items(
-        of_pooling(base, base_pooling), [of_pooling(frame, tuned_pooling) for frame in tuned], settings
-    )
+    after = [of_pooling(frame, tuned_pooling) for frame in tuned]
+    return compare_items(of_pooling(base, base_pooling), after, settings, stochastic=stochastic)
 
 
 def of_pooling(items: pd.DataFrame, pooling: str) -> pd.DataFrame:

@@ -47,45 +47,63 @@ class Paired:
 
 
 def pair(base: pd.DataFrame, tuned: Sequence[pd.DataFrame]) -> Paired:
-    """Pair item tables (columns sentence, word, layer, probe_seed, correct) of one base and its tuned runs."""
-    keys = [_item_keys(frame) for frame in (base, *tuned)]
-    shared = keys[0]
-    for other in keys[1:]:
-        shared = shared.intersection(other, sort=False)
+    """Pair item tables (columns sentence, word, layer, probe_seed, correct) of one base and its tuned runs.
+
+    Only items that every layer, seed and model has are compared; the others are left out and counted.
+    """
+    frames = [base, *tuned]
+    layers = tuple(sorted(set.intersection(*(set(frame["layer"].unique()) for frame in frames))))
+    tables = [_by_probe(frame, layers) for frame in frames]
+    shared, everything = _shared_items(tables)
     if len(shared) == 0:
         raise AnalysisError(
             "base and tuned were scored on different sentences: nothing can be paired",
             fix="run both on the same corpus and split",
         )
-    layers = tuple(sorted(set.intersection(*(set(frame["layer"].unique()) for frame in (base, *tuned)))))
-    sentences = shared.get_level_values(0)
-    codes, names = pd.factorize(sentences)
+    codes, names = pd.factorize(shared.get_level_values(0))
     words = np.bincount(codes, minlength=len(names)).astype(np.float64)
-    tables = [_sums(frame, shared, codes, len(names), layers) for frame in (base, *tuned)]
-    everything = len(keys[0].union(keys[1])) if len(tuned) == 1 else max(len(key) for key in keys)
-    return Paired(words, tables[0], np.stack(tables[1:]), layers, everything - len(shared), np.asarray(names))
+    sums = [_sums(table, shared, codes, layers) for table in tables]
+    return Paired(words, sums[0], np.stack(sums[1:]), layers, everything - len(shared), np.asarray(names))
 
 
-def _item_keys(frame: pd.DataFrame) -> pd.MultiIndex:
-    """The (sentence, word) pairs a model was scored on."""
-    first = frame.head(0)
-    if len(frame):
-        first = frame[(frame["layer"] == frame["layer"].iat[0]) & (frame["probe_seed"] == frame["probe_seed"].iat[0])]
-    return pd.MultiIndex.from_arrays([first["sentence"].astype(object), first["word"].astype(int)])
+_ByProbe = dict[tuple[int, int], pd.Series]
+"""By layer and seed, `correct` of every item (sentence, word)."""
 
 
-def _sums(
-    frame: pd.DataFrame, shared: pd.MultiIndex, codes: np.ndarray, sentences: int, layers: tuple[int, ...]
-) -> np.ndarray:
-    """(sentences, layers, seeds) sums of `correct` over the shared items."""
-    seeds = sorted(frame["probe_seed"].unique())
-    out = np.zeros((sentences, len(layers), len(seeds)))
+def _by_probe(frame: pd.DataFrame, layers: tuple[int, ...]) -> _ByProbe:
+    found: _ByProbe = {}
     for (layer, seed), part in frame.groupby(["layer", "probe_seed"], sort=False):
-        if layer not in layers:
-            continue
-        keys = pd.MultiIndex.from_arrays([part["sentence"].astype(object), part["word"].astype(int)])
-        values = part["correct"].to_numpy(dtype=np.float64)
-        if not keys.equals(shared):
-            values = values[keys.get_indexer(shared)]
-        out[:, layers.index(layer), seeds.index(seed)] = np.bincount(codes, weights=values, minlength=sentences)
+        if layer in layers:
+            keys = pd.MultiIndex.from_arrays([part["sentence"].astype(object), part["word"].astype(int)])
+            found[layer, seed] = pd.Series(part["correct"].to_numpy(dtype=np.float64), index=keys)
+    seeds = {seed for _, seed in found}
+    if lacking := [(layer, seed) for layer in layers for seed in seeds if (layer, seed) not in found]:
+        raise AnalysisError(
+            f"layer {lacking[0][0]} has no items of probe seed {lacking[0][1]}, which other layers have",
+            fix="run the analysis again: every layer is scored under every seed",
+        )
+    return found
+
+
+def _shared_items(tables: Sequence[_ByProbe]) -> tuple[pd.MultiIndex, int]:
+    """The items that all probes of all tables scored, and how many some probe did."""
+    indices = [items.index for table in tables for items in table.values()]
+    if not indices:
+        return pd.MultiIndex.from_arrays([[], []]), 0
+    shared = every = indices[0]
+    for other in indices[1:]:
+        if not other.equals(every):
+            every = every.union(other, sort=False)
+        if not other.equals(shared):
+            shared = shared.intersection(other, sort=False)
+    return shared, len(every)
+
+
+def _sums(table: _ByProbe, shared: pd.MultiIndex, codes: np.ndarray, layers: tuple[int, ...]) -> np.ndarray:
+    """(sentences, layers, seeds) sums of `correct` over the shared items."""
+    seeds = sorted({seed for _, seed in table})
+    out = np.zeros((codes.max() + 1, len(layers), len(seeds)))
+    for (layer, seed), items in table.items():
+        values = items.to_numpy() if items.index.equals(shared) else items.reindex(shared).to_numpy()
+        out[:, layers.index(layer), seeds.index(seed)] = np.bincount(codes, weights=values)
     return out

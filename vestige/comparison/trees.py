@@ -12,7 +12,9 @@ from vestige.measures.trees import LENGTHS
 CORRELATIONS = ("dspr", "nspr")
 
 
-def compare_trees(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None) -> pd.DataFrame:
+def compare_trees(
+    base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None, *, stochastic: bool = True
+) -> pd.DataFrame:
     """Metrics dspr and nspr per layer, with the columns of `compare_items`; those that a table lacks are left out.
 
     From the tables `sentences` that structural probes leave. Levels are averaged as the papers do, over the
@@ -28,6 +30,6 @@ def compare_trees(base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: S
             paired = pair(first, others)
             strata = pd.Series(paired.sentences).map(lengths).to_numpy()
             paired = replace(paired, strata=strata)
-            rows = judge(metric, paired, paired.base, paired.tuned, settings)
+            rows = judge(metric, paired, paired.base, paired.tuned, settings, stochastic)
             parts.append(rows.assign(words=int(strata.sum())))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

@@ -1,8 +1,8 @@
 """The papers' probe: softmax regression by Adam over shuffled mini-batches, a fixed number of epochs.
 
 durrani2020 and durrani2021 train with Adam at 1e-3, batches of 512, ten epochs and no early
-stopping. All layers and all probes are trained in the same pass over the rows: the weights are
-one tensor (layers, width + 1, probes * classes), a step is two batched products and a fused
+stopping. All layers and all probes of a seed are trained in the same pass over the rows: the weights
+are one tensor (layers, width + 1, probes * classes), a step is two batched products and a fused
 update, and the gradient of the softmax is written by hand.
 """
 
@@ -38,14 +38,23 @@ def solve_by_adam(
 ) -> list[Fit]:
     """Train len(seeds) probes on every layer; labels (probes, rows). One Fit per layer.
 
-    Probe k starts from the weights that seed k draws; the order of rows is drawn from the first
-    seed and shared, so that all probes can be trained in one pass.
+    A seed decides starting weights and order of rows; probes of one seed are trained in one pass.
     """
+    weights = torch.empty(len(layers), len(seeds), layers[0].width + 1, classes)
+    for seed in dict.fromkeys(seeds):
+        mine = [at for at, other in enumerate(seeds) if other == seed]
+        weights[:, mine] = _train_seed(layers, labels[mine], classes, recipe, seed, tick)
+    return [_finish(features, labels, weights[index], recipe) for index, features in enumerate(layers)]
+
+
+def _train_seed(
+    layers: Sequence[Features], labels: Tensor, classes: int, recipe: AdamRecipe, seed: int, tick: Callable[[], None]
+) -> Tensor:
+    """(layers, probes, width + 1, classes): probes that start alike and read the rows in the same order."""
     probes, rows = labels.shape
-    width = layers[0].width
-    weights = _initial_weights(len(layers), width, classes, seeds)
+    weights = _initial_weights(len(layers), layers[0].width, classes, probes, seed)
     optimiser = _Adam(weights, recipe)
-    order = np.random.default_rng([seeds[0], rows])
+    order = np.random.default_rng([seed, rows])
     for _ in range(recipe.epochs):
         shuffled = order.permutation(rows)
         for start in range(0, rows, recipe.batch):
@@ -53,17 +62,14 @@ def solve_by_adam(
             batch = torch.stack([features.rows(which) for features in layers])
             optimiser.step(_gradient(weights, batch, labels[:, which], probes, classes))
             tick()
-    return [_finish(features, labels, weights[index], probes, classes, recipe) for index, features in enumerate(layers)]
+    return weights.view(len(layers), -1, probes, classes).transpose(1, 2)
 
 
-def _initial_weights(layers: int, width: int, classes: int, seeds: Sequence[int]) -> Tensor:
-    """torch.nn.Linear's default: uniform within 1/sqrt(width), weights and biases alike."""
-    bound = width**-0.5
-    drawn = []
-    for seed in seeds:
-        generator = torch.Generator().manual_seed(seed)
-        drawn.append(torch.empty(layers, width + 1, classes).uniform_(-bound, bound, generator=generator))
-    return torch.stack(drawn, dim=2).reshape(layers, width + 1, len(seeds) * classes)
+def _initial_weights(layers: int, width: int, classes: int, probes: int, seed: int) -> Tensor:
+    """torch.nn.Linear's default: uniform within 1/sqrt(width), weights and biases alike; the same for all probes."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.empty(layers, width + 1, classes).uniform_(-(width**-0.5), width**-0.5, generator=generator)
+    return drawn.repeat(1, 1, probes)
 
 
 def _gradient(weights: Tensor, batch: Tensor, labels: Tensor, probes: int, classes: int) -> Tensor:
@@ -99,11 +105,11 @@ class _Adam:
         self.weights.addcdiv_(self.first, spread, value=-size)
 
 
-def _finish(features: Features, labels: Tensor, weights: Tensor, probes: int, classes: int, recipe: AdamRecipe) -> Fit:
-    """The layer's probes with their final objective; fixed epochs give no bound on the gap."""
-    mine = weights.view(-1, probes, classes).permute(1, 0, 2).contiguous()
+def _finish(features: Features, labels: Tensor, weights: Tensor, recipe: AdamRecipe) -> Fit:
+    """The layer's probes (probes, width + 1, classes) and their objective; fixed epochs give no bound on the gap."""
+    mine = weights.contiguous()
     at = evaluate(features, labels, mine)
-    shape = (probes, 1, 1)
+    probes, shape = len(mine), (len(mine), 1, 1)
     penalty = Penalty(torch.full(shape, recipe.l1), torch.full(shape, recipe.l2))
     objective = at.loss + penalty.value(mine[:, :-1])
     return Fit(mine, objective.float(), torch.full((probes,), float("nan")), recipe.epochs)

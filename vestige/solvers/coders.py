@@ -158,6 +158,7 @@ class MlpCoder:
     recipe: MlpRecipe = field(default_factory=MlpRecipe)
     inner_holdout: bool = False
     mix: bool = True
+    seed: int = 0
     fit: MlpFit | None = field(default=None, init=False)
     sharpness: Tensor = field(default_factory=lambda: torch.ones(()), init=False)
     """(layers, labellings): factor on logarithms of probabilities."""
@@ -179,7 +180,7 @@ class MlpCoder:
         if self.inner_holdout:
             cut = max(1, round((1 - INNER) * known))
             sent, held = [s.first(cut) for s in sent], [s.part(cut, known) for s in sent]
-        seeds = list(range(len(sent[0].labels)))
+        seeds = [self.seed + 1000 * at for at in range(len(sent[0].labels))]
         features = [s.features for s in sent], [h.features for h in held]
         self.fit = solve_mlp(features[0], sent[0].labels, features[1], held[0].labels, self.classes, self.recipe, seeds)
         log_p = self.fit.log_probabilities(features[1])

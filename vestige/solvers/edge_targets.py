@@ -10,6 +10,7 @@ import numpy as np
 from vestige.corpus.types import Span, SpanPair, Task
 from vestige.errors import AnalysisError
 from vestige.representations.store import Representations
+from vestige.solvers.axes import principal_rotation
 from vestige.solvers.edge_model import Edges, Source
 from vestige.solvers.problem import RESIDENT_BYTES, Features, unit_scale
 
@@ -91,15 +92,15 @@ class EdgeTargets:
         if unseen := sum(counts[label] for label in self.unseen(classes)):
             yield {"metric": "unseen_labels", "value": unseen, "subset": split, "n": counts.total()}
 
-    def for_probes(self, classes: Sequence[str], scales: Mapping[int, float]) -> Edges:
-        """With labels as 0 and 1: those of train, then those it lacks. Layers without a scale are not read."""
+    def for_probes(self, classes: Sequence[str], frames: Mapping[int, Features]) -> Edges:
+        """With labels as 0 and 1: those of train, then those it lacks. Layers without a frame are not read."""
         number = {label: at for at, label in enumerate([*classes, *self.unseen(classes)])}
         gold = np.zeros((len(self.labels), len(number)), dtype=np.uint8)
         for row, mine in zip(gold, self.labels, strict=True):
             row[[number[label] for label in mine]] = 1
         layers = [Features(self.representations.layer(layer)) for layer in range(self.representations.layers)]
-        for layer, scale in scales.items():
-            layers[layer] = layers[layer].scaled(scale).resident(RESIDENT_BYTES // len(scales))
+        for layer, frame in frames.items():
+            layers[layer] = frame.like(self.representations.layer(layer)).resident(RESIDENT_BYTES // len(frames))
         return Edges(layers, self.spans, gold, self.firsts)
 
 
@@ -134,14 +135,23 @@ class EdgeSplits:
         for split, mine in self.targets.items():
             yield from mine.remarks(split, self.classes)
 
-    def edges(self, sources: Iterable[Source], model: str, rescale: bool) -> dict[str, Edges]:
-        """What probes of these sources read, each layer brought to unit root mean square if asked to."""
+    def edges(self, sources: Iterable[Source], model: str, *, rescale: bool, principal: bool) -> dict[str, Edges]:
+        """What probes of these sources read, of every split.
+
+        `rescale`: each layer at unit root mean square. `principal`: on the principal axes that all layers of one
+        width share, so that they can still be mixed.
+        """
         train = self.targets["train"].representations
-        scales = {
-            layer: unit_scale(Features(train.layer(layer)), f"{model}, layer {layer}") if rescale else 1.0
-            for layer in sorted({layer for source in sources for layer in source.layers})
-        }
-        return {split: mine.for_probes(self.classes, scales) for split, mine in self.targets.items()}
+        frames = {}
+        for layer in sorted({layer for source in sources for layer in source.layers}):
+            rows = Features(train.layer(layer))
+            frames[layer] = rows.scaled(unit_scale(rows, f"{model}, layer {layer}")) if rescale else rows
+        if principal:
+            for width in {frame.width for frame in frames.values()}:
+                alike = [layer for layer, frame in frames.items() if frame.width == width]
+                rotation = principal_rotation([frames[layer] for layer in alike])
+                frames |= {layer: frames[layer].rotated(rotation) for layer in alike}
+        return {split: mine.for_probes(self.classes, frames) for split, mine in self.targets.items()}
 
 
 def _ends(target: Span | SpanPair) -> list[tuple[int, int]]:

@@ -50,21 +50,25 @@ def train_edges(
     seeds: Sequence[int],
     tick: Callable[[], None] = lambda: None,
 ) -> list[EdgeFit]:
-    """A probe per seed and source, in this order. The order of sentences is the first seed's."""
+    """A probe per seed and source, in this order. A seed decides starting weights, order of sentences and dropout."""
+    return [fit for seed in seeds for fit in _train_seed(train, dev, sources, recipe, seed, tick)]
+
+
+def _train_seed(
+    train: Edges, dev: Edges, sources: Sequence[Source], recipe: EdgeRecipe, seed: int, tick: Callable[[], None]
+) -> list[EdgeFit]:
     widths = [features.width for features in train.layers]
     shape = (train.spans.shape[1], train.labels.shape[1])
-    learners = [
-        _Learner(EdgeProbe(source, widths, *shape, recipe, seed), recipe) for seed in seeds for source in sources
-    ]
-    dropping = {seed: torch.Generator().manual_seed(1_000_003 * seed + 1) for seed in seeds}
+    learners = [_Learner(EdgeProbe(source, widths, *shape, recipe, seed), recipe) for source in sources]
+    dropping = torch.Generator().manual_seed(1_000_003 * seed + 1)
     every, most = recipe.looks(train.sentences)
     dev = dev.start(recipe.dev_sentences)
     active = learners
-    for step, targets in enumerate(sentence_batches(train, recipe.batch, seeds[0]), start=1):
+    for step, targets in enumerate(sentence_batches(train, recipe.batch, seed), start=1):
         batch = read_batch(train, targets, layers_of(learner.probe for learner in active))
-        kept = {seed: _kept(len(targets), recipe, generator) for seed, generator in dropping.items()}
+        kept = _kept(len(targets), recipe, dropping)
         for learner in active:
-            learner.step(batch, kept[learner.probe.seed])
+            learner.step(batch, kept)
         if step % every == 0:
             for learner, score in zip(active, dev_scores(dev, [one.probe for one in active]), strict=True):
                 learner.look(score, step)

@@ -59,21 +59,21 @@ def solve_mlp(
     seeds: Sequence[int],
     tick: Callable[[], None] = lambda: None,
 ) -> MlpFit:
-    """Train a probe per layer and seed; labels (seeds, rows)."""
+    """Train a probe per layer and seed; labels (seeds, rows). A seed decides starting weights and order of rows."""
     parameters = _initial(len(layers), layers[0].width, classes, recipe.hidden, seeds)
     optimiser = torch.optim.Adam(parameters, lr=recipe.rate)
     best = [p.clone() for p in parameters]
     best_accuracy = torch.full((len(layers) * len(seeds),), -1.0)
     rows = labels.shape[1]
     batch_rows = min(recipe.batch, max(1, rows // MIN_STEPS))
-    order = np.random.default_rng([seeds[0], rows])
+    orders = [np.random.default_rng([seed, rows]) for seed in seeds]
     stale = epoch = 0
     while epoch < recipe.max_epochs and stale < recipe.patience:
-        shuffled = order.permutation(rows)
+        shuffled = np.stack([order.permutation(rows) for order in orders])
         for start in range(0, rows, batch_rows):
-            which = np.sort(shuffled[start : start + batch_rows])
-            batch = torch.stack([features.rows(which) for features in layers])
-            gradients = _gradients(parameters, batch.repeat_interleave(len(seeds), 0), labels[:, which])
+            which = np.sort(shuffled[:, start : start + batch_rows], axis=1)
+            batch = torch.stack([features.rows(mine) for features in layers for mine in which])
+            gradients = _gradients(parameters, batch, labels.gather(1, torch.from_numpy(which)))
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             optimiser.step()

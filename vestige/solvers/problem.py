@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -34,8 +33,8 @@ class Features:
     scale: float = 1.0
     centre: np.ndarray | None = None
     """(width,): what is taken off every row."""
-    turn: np.ndarray | None = None
-    """(width, width): a rotation of the rows that are left."""
+    rotation: np.ndarray | None = None
+    """(width, width): applied to what is left of a row."""
 
     def __len__(self) -> int:
         return self.array.shape[0]
@@ -47,14 +46,14 @@ class Features:
     def rows(self, which: slice | np.ndarray) -> Tensor:
         """Some rows, centred and scaled, as a float32 tensor."""
         block = self.array[which]
-        plain = self.scale == 1.0 and self.centre is None and self.turn is None
+        plain = self.scale == 1.0 and self.centre is None and self.rotation is None
         if plain and block.dtype == np.float32 and block.flags.writeable:
             return torch.from_numpy(block)
         rows = np.array(block, dtype=np.float32)
         if self.centre is not None:
             rows -= self.centre
         scaled = torch.from_numpy(rows).mul_(self.scale)
-        return scaled if self.turn is None else scaled @ torch.from_numpy(self.turn)
+        return scaled if self.rotation is None else scaled @ torch.from_numpy(self.rotation)
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Tensor]]:
         """(slice, rows) over all rows, in order."""
@@ -66,13 +65,9 @@ class Features:
         """The same rows under another scale."""
         return replace(self, scale=scale)
 
-    def turned(self) -> "Features":
-        """The same rows, turned to random axes, the same for all layers of a width.
-
-        Some units of a layer are far larger than others, and which ones is an accident of training. Probes
-        that are not trained to the end depend on it, far less so after a random turn.
-        """
-        return replace(self, turn=_random_turn(self.width))
+    def rotated(self, rotation: np.ndarray) -> "Features":
+        """The same rows on other axes (the columns of the rotation)."""
+        return replace(self, rotation=rotation)
 
     def like(self, array: np.ndarray) -> "Features":
         """Other rows with the same centre, scale and axes."""
@@ -83,11 +78,6 @@ class Features:
         if self.array.size * 4 > budget:
             return self
         return Features(self.rows(slice(None)).numpy())
-
-
-@lru_cache(maxsize=4)
-def _random_turn(width: int) -> np.ndarray:
-    return np.linalg.qr(np.random.default_rng(width).normal(size=(width, width)))[0].astype(np.float32)
 
 
 def root_mean_square(features: Features) -> float:

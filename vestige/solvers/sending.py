@@ -12,6 +12,7 @@ from vestige.corpus.control import control_labels
 from vestige.corpus.types import Sentence, Task
 from vestige.errors import AnalysisError
 from vestige.representations.store import Representations, lost_words
+from vestige.solvers.axes import on_principal_axes
 from vestige.solvers.coders import Labelled
 from vestige.solvers.description import Ordered, sending_order
 from vestige.solvers.problem import Features, standard
@@ -30,8 +31,8 @@ class LabelledRows:
     """Of train, each around its mean and at unit root mean square."""
 
     @classmethod
-    def of(cls, task: Task, found: Mapping[str, Representations], model: str, turned: bool) -> "LabelledRows":
-        """`turned`: rows on random axes."""
+    def of(cls, task: Task, found: Mapping[str, Representations], model: str, principal: bool) -> "LabelledRows":
+        """`principal`: rows on their principal axes."""
         names = {split: _names(task.labels(split), r.index) for split, r in found.items()}
         classes = sorted(set(names["train"]))
         if len(classes) < 2:
@@ -43,7 +44,7 @@ class LabelledRows:
         labels = {split: np.array([number.get(x, -1) for x in row]) for split, row in names.items()}
         train = found["train"]
         layers = [standard(train.layer(at), f"{model}, layer {at}") for at in range(train.layers)]
-        layers = [layer.turned() for layer in layers] if turned else layers
+        layers = [on_principal_axes(layer) for layer in layers] if principal else layers
         return cls(found, {split: task.corpus[split] for split in found}, labels, classes, layers)
 
     @property

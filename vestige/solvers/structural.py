@@ -4,7 +4,7 @@ Hewitt & Manning 2019: d(i, j) = |B(h_i - h_j)|^2 stands for the arcs between tw
 for those between a word and the root. The loss is the mean absolute error of a sentence's word
 pairs (or words), averaged over sentences.
 
-All layers and seeds are trained in one pass over the sentences. With z = B h, less that of the
+All layers are trained in one pass over the sentences. With z = B h, less that of the
 sentence's first word, distances come from inner products, |z_i|^2 + |z_j|^2 - 2 z_i z_j, and the
 gradient from the Laplacian of the signs: nothing of size words x words x rank is ever made. The
 rows of a batch are multiplied by B without padding; only the inner products are padded, among
@@ -12,7 +12,7 @@ sentences of like length.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -109,51 +109,51 @@ def train_structural(
     seeds: Sequence[int],
     tick: Callable[[], None] = lambda: None,
 ) -> StructuralFit:
-    """A probe per layer and seed. Seeds differ in where they start; the order of sentences is the first one's."""
+    """A probe per layer and seed. A seed decides where probes start and in which order they read sentences."""
     width = train.layers[0].width
     rank = width if recipe.rank is None else recipe.rank
     if not 1 <= rank <= width:
         raise AnalysisError(f"a rank of {rank}, of vectors of width {width}", fix=f"take 1 to {width}")
-    layers, probes = len(train.layers), len(train.layers) * len(seeds)
-    weights = initial_maps(layers, width, rank, seeds).flatten(0, 1)
-    layer_of = np.repeat(np.arange(layers), len(seeds))
-    maps = [torch.nn.Parameter(weights[probe].clone(), requires_grad=False) for probe in range(probes)]
+    fits = [_train_seed(kind, train, dev, replace(recipe, rank=rank), seed, tick) for seed in seeds]
+    weights, losses, epochs = zip(*fits, strict=True)
+    return StructuralFit(torch.stack(weights, dim=1), np.stack(losses, axis=1), np.stack(epochs, axis=1))
+
+
+def _train_seed(
+    kind: Kind, train: Sentences, dev: Sentences, recipe: StructuralRecipe, seed: int, tick: Callable[[], None]
+) -> tuple[Tensor, np.ndarray, np.ndarray]:
+    """The maps (layers, width, rank) of one seed, their losses on dev and epochs (layers,); all layers in one pass."""
+    layers = len(train.layers)
+    started = initial_maps(layers, train.layers[0].width, recipe.rank or 0, seed)
+    maps = [torch.nn.Parameter(started[layer].clone(), requires_grad=False) for layer in range(layers)]
     schedule = _Schedule(maps, recipe)
-    order = np.random.default_rng([seeds[0], len(train)])
+    order = np.random.default_rng([seed, len(train)])
     best = [m.detach().clone() for m in maps]
     while schedule.active and schedule.epoch < recipe.max_epochs:
         active = list(schedule.active)
-        needed, place = np.unique(layer_of[active], return_inverse=True)
+        mine = [maps[layer] for layer in active]
         shuffled = order.permutation(len(train))
         for start in range(0, len(train), recipe.batch):
-            batch = read_batch(train, shuffled[start : start + recipe.batch], needed)
-            rows = [batch.rows[at] for at in place.tolist()]
-            schedule.step(loss_and_gradients(kind, rows, [maps[probe] for probe in active], batch)[1])
-        loss = np.full(probes, np.nan)
-        loss[active] = mean_loss(kind, dev, [maps[probe] for probe in active], layer_of[active])
-        if not np.isfinite(loss[active]).all():
-            layer = layer_of[active][~np.isfinite(loss[active])][0]
+            batch = read_batch(train, shuffled[start : start + recipe.batch], np.array(active))
+            schedule.step(loss_and_gradients(kind, list(batch.rows), mine, batch)[1])
+        loss = np.full(layers, np.nan)
+        loss[active] = mean_loss(kind, dev, mine, active)
+        if diverged := [layer for layer in active if not np.isfinite(loss[layer])]:
             raise AnalysisError(
-                f"the {kind} probe of layer {layer} diverged: its loss on dev is not finite after epoch "
+                f"the {kind} probe of layer {diverged[0]} diverged: its loss on dev is not finite after epoch "
                 f"{schedule.epoch + 1}",
                 fix=f"lower the rate (now {recipe.rate:g}), or rescale the layers",
             )
-        for probe in schedule.end_epoch(loss):
-            best[probe].copy_(maps[probe])
+        for layer in schedule.end_epoch(loss):
+            best[layer].copy_(maps[layer])
         tick()
-    shape = (layers, len(seeds))
-    return StructuralFit(
-        torch.stack(best).view(*shape, width, -1), schedule.best.reshape(shape), schedule.epochs.reshape(shape)
-    )
+    return torch.stack(best), schedule.best, schedule.epochs
 
 
-def initial_maps(layers: int, width: int, rank: int, seeds: Sequence[int]) -> Tensor:
-    """(layers, seeds, width, rank), uniform within 0.05."""
-    drawn = []
-    for seed in seeds:
-        generator = torch.Generator().manual_seed(seed)
-        drawn.append(torch.empty(layers, width, rank).uniform_(-0.05, 0.05, generator=generator))
-    return torch.stack(drawn, dim=1)
+def initial_maps(layers: int, width: int, rank: int, seed: int) -> Tensor:
+    """(layers, width, rank), uniform within 0.05."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.empty(layers, width, rank).uniform_(-0.05, 0.05, generator=generator)
 
 
 class _Schedule:

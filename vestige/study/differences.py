@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import pandas as pd
+from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
 from vestige.comparison.codes import compare_codes
@@ -44,6 +45,8 @@ def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataF
     """The differences between a reference and the runs of a tuned model; None where items tell no right from wrong."""
     if base.has("codes"):
         return compare_codes(*_split([read_table("codes", cell) for cell in (base, *tuned)]), settings)
+    kind = find_analysis(base.analysis)
+    stochastic = TypeAdapter(kind).validate_python(base.parameters).stochastic
     if base.analysis == "edge_probe":
         return compare_edges(*_split([read_table("sentences", cell) for cell in (base, *tuned)]), settings)
     items = [read_table("items", cell) for cell in (base, *tuned)]
@@ -53,7 +56,7 @@ def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataF
         return compare_subsets(*_split(items), settings)
     parts = []
     if all((table["subset"] == "task").any() for table in items):
-        parts.append(compare_items(*_split(items), settings, find_analysis(base.analysis).right))
+        parts.append(compare_items(*_split(items), settings, kind.right, stochastic=stochastic))
     if base.analysis == "structural_probe":
         parts.append(compare_trees(*_split([read_table("sentences", cell) for cell in (base, *tuned)]), settings))
     found = [part for part in parts if len(part)]

@@ -7,11 +7,12 @@ from edge_corpora import corpus, named, represent
 
 from vestige.analyses.edge_probe import EdgeProbe
 from vestige.comparison.differences import Settings, compare_subsets
+from vestige.comparison.f1 import f1_differences
 from vestige.corpus.types import Span, SpanPair
 from vestige.errors import AnalysisError
-from vestige.measures.edge_scores import f1_differences, tenney_labels
+from vestige.measures.edge_scores import tenney_labels
 
-QUICK = {"projected": 8, "hidden": 8, "rate": 1e-2, "validate_every": 10, "max_validations": 4, "batch": 8}
+QUICK = {"seeds": 1, "projected": 8, "hidden": 8, "rate": 1e-2, "validate_every": 10, "max_validations": 4, "batch": 8}
 
 
 def noisy(strength=2.0, seed=0):
@@ -49,7 +50,7 @@ def outcome(tmp_path_factory):
     made = corpus(train=spans(40), dev=spans(15, 1), test=spans(20, 2))
     inputs = represent(tmp_path_factory.mktemp("spans"), made, noisy(), [6] * 3)
     asked = ("layers", "top", "lexical", "cat", "mix", "mixes")
-    return EdgeProbe(inputs=asked, seeds=2, **QUICK).run(inputs)
+    return EdgeProbe(inputs=asked, **{**QUICK, "seeds": 2}).run(inputs)
 
 
 def test_every_input_has_its_rows_and_only_single_layers_have_a_layer(outcome):
@@ -71,7 +72,7 @@ def test_every_input_has_its_rows_and_only_single_layers_have_a_layer(outcome):
 def test_some_mixes_are_read_alone_and_tell_no_expected_layer(outcome, tmp_path):
     made = corpus(train=spans(40), dev=spans(15, 1), test=spans(20, 2))
     inputs = represent(tmp_path, made, noisy(), [6] * 3)
-    some = EdgeProbe(inputs=("mix 0-2", "mix 0-0"), seeds=2, **QUICK).run(inputs)
+    some = EdgeProbe(inputs=("mix 0-2", "mix 0-0"), **{**QUICK, "seeds": 2}).run(inputs)
     found, all_of_them = (rows_of(each, "f1_micro").groupby("input")["value"].apply(list) for each in (some, outcome))
     assert found.to_dict() == all_of_them[["mix 0-0", "mix 0-2"]].to_dict()
     assert rows_of(some, "expected_layer").empty and rows_of(some, "differential_score").empty
@@ -102,16 +103,16 @@ def test_items_are_the_share_of_seeds_that_are_right_and_can_be_compared(outcome
         ["test1", 0],
     ]
     made = corpus(train=spans(40), dev=spans(15, 1), test=spans(20, 2))
-    tuned = EdgeProbe(inputs=("layers",), seeds=2, **QUICK).run(represent(tmp_path, made, noisy(0.0), [6] * 3))
+    tuned = EdgeProbe(inputs=("layers",), **{**QUICK, "seeds": 2}).run(represent(tmp_path, made, noisy(0.0), [6] * 3))
     compared = compare_subsets(items, [pd.DataFrame(tuned.items)], Settings(resamples=200)).set_index("subset")
     assert compared.index.tolist() == ["layer 0", "layer 1", "layer 2"]
     assert compared.loc["layer 2", "base"] == pytest.approx(accuracy["layer 2"])
     assert compared.loc["layer 2", "high"] < 0
-    judged = f1_differences(outcome.tables["sentences"], [tuned.tables["sentences"]], resamples=200)
+    judged = f1_differences(outcome.tables["sentences"], [tuned.tables["sentences"]], settings=Settings(resamples=200))
     means = [rows_of(one, "f1_micro").groupby("input")["value"].mean()["layer 2"] for one in (outcome, tuned)]
     assert judged.inputs[2] == "layer 2"
-    assert judged.difference[2] == pytest.approx(means[1] - means[0])
-    assert judged.high[2] < 0 and judged.p[2] < 0.05
+    assert judged.scores.difference[2] == pytest.approx(means[1] - means[0])
+    assert judged.judged.high[2] < 0 and judged.judged.p[2] < 0.05
 
 
 def test_runs_are_repeatable(tmp_path):

@@ -16,7 +16,7 @@ def table(bits, labels=LABELS, names=("",)):
     """A table `codes` of labels of four classes from bits a label (subsets, layers, sentences)."""
     parts = [
         pd.DataFrame({"sentence": [f"s{i}" for i in range(len(labels))], "layer": layer if not name else -1,
-                      "subset": name, "probe_seed": 0, "labels": labels, "uniform_bits": 2.0 * labels,
+                      "subset": name, "probe_seed": 0, "stochastic": False, "labels": labels, "uniform_bits": 2.0 * labels,
                       "bits": row * labels})
         for name, rows in zip(names, bits, strict=True)
         for layer, row in enumerate(rows)

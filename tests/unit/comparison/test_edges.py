@@ -26,7 +26,7 @@ def table(hits, inputs=("layer 1", "mix", "mix 0-1", "mix 0-2")):
 
 def test_f1_is_compared_per_input_and_the_whole_mix_once():
     base, tuned = np.array([1] * 60 + [0] * 40), np.array([1] * 90 + [0] * 10)
-    found = compare_edges(table(base), [table(tuned)], FEW)
+    found = compare_edges(two_seeds(base), [two_seeds(tuned)], FEW)
     assert found.groupby("metric", sort=False)["subset"].apply(list).to_dict() == {
         "f1_micro": ["layer 1", "mix", "mix 0-1"],
         "f1_tenney": ["layer 1", "mix", "mix 0-1"],
@@ -35,6 +35,10 @@ def test_f1_is_compared_per_input_and_the_whole_mix_once():
     assert (found["low"] > 0.15).all() and (found["high"] < 0.45).all() and (found["runs"] == 1).all()
     judged = control_false_discoveries(found.assign(analysis="edge_probe", params="p"), FEW)
     assert set(judged["verdict"]) == {"higher"}
+
+
+def two_seeds(hits):
+    return pd.concat([table(hits), table(hits).assign(probe_seed=1)], ignore_index=True)
 
 
 def test_a_mix_of_some_layers_is_compared_though_it_is_the_largest_there_is():
@@ -70,7 +74,7 @@ def test_seeds_of_probes_have_a_spread():
 
 
 def test_equal_probes_are_unchanged():
-    same = table(np.array([1, 0] * 50))
+    same = two_seeds(np.array([1, 0] * 50))
     found = compare_edges(same, [same, same], FEW)
     assert (found["difference"] == 0).all() and (found["p_equivalence"] < 0.05).all() and (found["runs"] == 2).all()
 
@@ -90,6 +94,6 @@ def test_a_model_without_targets_is_refused():
 
 @pytest.mark.parametrize("runs", [1, 2])
 def test_one_sentence_shows_nothing(runs):
-    found = compare_edges(table(np.array([0])), [table(np.array([1]))] * runs, FEW)
+    found = compare_edges(two_seeds(np.array([0])), [two_seeds(np.array([1]))] * runs, FEW)
     judged = control_false_discoveries(found.assign(analysis="edge_probe", params="p"), FEW)
     assert set(judged["verdict"]) == {"undecided"} and judged["low"].isna().all()
