@@ -254,12 +254,13 @@ class TestSentenceTasks:
         assert "no target word in two splits" in many.notes[0]
         assert "too few examples to part them" in few.notes[0]
 
-    def test_one_word_is_replaced_by_another_of_its_part_of_speech(self, treebank):
-        made = derive_task(treebank, "odd_man_out")
-        replaced = {}
+    @pytest.mark.parametrize("disjoint", [False, True])
+    def test_one_word_is_replaced_by_another_of_its_part_of_speech(self, treebank, disjoint):
+        made = derive_task(treebank, "odd_man_out", disjoint_words=disjoint)
+        targets = {}
         for split, items in made.splits.items():
             originals = {s.id: s for s in treebank[split]}
-            used = set()
+            targets[split] = set()
             for s in items:
                 before = originals[s.id]
                 changed = [i for i, (a, b) in enumerate(zip(s.words, before.words, strict=True)) if a != b]
@@ -267,9 +268,8 @@ class TestSentenceTasks:
                 for place in changed:
                     assert place > 0
                     assert before.annotations["upos"][place] in ("NOUN", "VERB")
-                    used.add(s.words[place].lower())
-            replaced[split] = used
-        assert replaced["train"].isdisjoint(replaced["test"])
+                    targets[split] |= {s.words[place].lower(), before.words[place].lower()}
+        assert targets["train"].isdisjoint(targets["test"]) is disjoint
         assert "too small for bigrams" in made.notes[0]
 
     def test_bigrams_are_attested_where_they_are_asked_for(self, treebank):
