@@ -29,6 +29,10 @@ Limit = Annotated[
 ]
 
 
+STOPPED = 130
+"""What typer ends with after Ctrl-C."""
+
+
 def _cores() -> int:
     return min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
@@ -215,9 +219,10 @@ def main() -> None:
     except VestigeError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        typer.echo("stopped; finished work is kept, run the same command to go on", err=True)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == STOPPED:
+            typer.echo("stopped; finished work is kept, run the same command to go on", err=True)
+        raise
 
 
 if __name__ == "__main__":

@@ -39,3 +39,7 @@ class SpecError(VestigeError):
 
 class StorageError(VestigeError):
     """The cache or the run folder cannot be written or read."""
+
+
+class DamageError(StorageError):
+    """An artefact of the cache is not as it was written, or gone; it is made again when the study is run again."""

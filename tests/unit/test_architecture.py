@@ -26,7 +26,7 @@ ORDER = (
 )
 """The way of the data; a room may import from rooms to its left, `study` and the command line from all."""
 
-FREE = {"errors", "progress", "digest", "cache", "files", "version"}
+FREE = {"errors", "progress", "digest", "cache", "checksums", "files", "version"}
 TOP = {"cli", "demo", "doctor", "listing", "__init__"}
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from vestige.cache import cache_folder, write_file, writing
+from vestige.cache import cache_folder, demand, read_checked, remove, whole, write_checked, write_file, writing
+from vestige.checksums import CHECKSUMS
+from vestige.errors import DamageError, StorageError
 
 
 def test_the_given_folder_comes_before_the_environment_and_that_before_home(monkeypatch, tmp_path):
@@ -71,3 +73,163 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
         write_file(path, b"three")
     assert path.read_bytes() == b"two"
     assert [file.name for file in path.parent.iterdir()] == ["file"]
+
+
+def put(folder: Path, **files: str) -> Path:
+    with writing(folder) as part:
+        for name, text in files.items():
+            place = part / name.replace("__", "/")
+            place.parent.mkdir(exist_ok=True)
+            place.write_text(text)
+    return folder
+
+
+DAMAGE = {
+    "shorter": lambda path: path.write_text("on"),
+    "empty": lambda path: path.write_text(""),
+    "other bytes": lambda path: path.write_text("eno"),
+    "missing": lambda path: path.unlink(),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link": lambda path: (path.rename(path.parent.parent / "one"), path.symlink_to(path.parent.parent / "one")),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "another's": lambda path: path.write_bytes((path.parent / "b").read_bytes()),
+    "one more": lambda path: (path.parent / "c").write_text("three"),
+}
+
+
+class TestDamage:
+    @pytest.mark.parametrize("file", ["a", "deep/a"])
+    @pytest.mark.parametrize("damage", DAMAGE.values(), ids=list(DAMAGE))
+    def test_any_change_is_found_reported_in_one_line_and_the_folder_replaced(self, tmp_path, caplog, file, damage):
+        folder = tmp_path / "cells" / "x"
+        files = {"a": "one", "b": "two", "deep__a": "one", "deep__b": "two"}
+        put(folder, **files)
+        assert whole(folder) and not caplog.records
+        damage(folder / file)
+        assert not whole(folder)
+        with pytest.raises(DamageError, match="is damaged"):
+            demand(folder)
+        assert not whole(put(folder, **files).with_name("y")) and whole(folder)
+        assert len({record.message for record in caplog.records}) <= 2 and "it is made again" in caplog.text
+        assert {path.name for path in folder.parent.iterdir()} - {"one"} == {"x"}
+        assert (folder / "deep" / "a").read_text() == "one"
+
+    def test_what_has_no_checksums_or_those_of_another_folder_is_not_whole(self, tmp_path):
+        put(tmp_path / "x", a="one")
+        put(tmp_path / "y", a="one")
+        os.rename(tmp_path / "x", tmp_path / "z")
+        assert not whole(tmp_path / "z")
+        (tmp_path / "y" / CHECKSUMS).unlink()
+        assert not whole(tmp_path / "y")
+
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "{}", "null", '{"format": 1, "of": "x", "files": 3}', "\xff", "[" * 100000]
+    )
+    def test_checksums_that_cannot_be_read_are_damage(self, tmp_path, text):
+        put(tmp_path / "x", a="one")
+        (tmp_path / "x" / CHECKSUMS).write_text(text, encoding="latin-1")
+        assert not whole(tmp_path / "x")
+        assert whole(put(tmp_path / "x", a="one"))
+
+    def test_content_is_compared_where_it_is_read(self, tmp_path):
+        folder = put(tmp_path / "x", a="one", b="two")
+        (folder / "b").write_text("owt")
+        assert whole(folder, lambda name: name == "a") and not whole(folder)
+        demand(folder, "a")
+        with pytest.raises(DamageError, match="b has changed"):
+            demand(folder, "b")
+        assert not whole(folder, lambda name: name == "a"), "found out once, it is made again"
+
+    def test_a_change_that_keeps_size_and_time_is_found(self, tmp_path):
+        folder = put(tmp_path / "x", a="one")
+        assert whole(folder)
+        before = (folder / "a").stat()
+        (folder / "a").write_text("eno")
+        os.utime(folder / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert not whole(folder)
+
+    def test_a_folder_inside_with_checksums_of_its_own_is_compared_where_it_is_read(self, tmp_path):
+        with writing(tmp_path / "models" / "key") as part:
+            put(part / "checkpoint-1", a="one")
+        nested = tmp_path / "models" / "key" / "checkpoint-1"
+        assert whole(nested)
+        (nested / "a").write_text("eno")
+        assert whole(nested.parent) and not whole(nested)
+        (nested / "a").write_text("longer")
+        assert not whole(nested.parent)
+
+    def test_a_link_in_the_place_of_a_folder_is_replaced_and_its_target_untouched(self, tmp_path):
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "thesis").write_text("all of it")
+        (tmp_path / "cells").mkdir()
+        (tmp_path / "cells" / "x").symlink_to(tmp_path / "mine")
+        assert not whole(tmp_path / "cells" / "x")
+        with pytest.raises(DamageError):
+            demand(tmp_path / "cells" / "x")
+        put(tmp_path / "cells" / "x", a="one")
+        assert whole(tmp_path / "cells" / "x") and not (tmp_path / "cells" / "x").is_symlink()
+        assert (tmp_path / "mine" / "thesis").read_text() == "all of it"
+
+    def test_of_two_that_replace_a_damaged_folder_both_succeed(self, tmp_path):
+        folder = put(tmp_path / "x", a="one")
+        (folder / "a").write_text("eno")
+        with writing(folder) as slow:
+            (slow / "a").write_text("one")
+            put(folder, a="one")
+            first = folder.stat().st_ino
+        assert whole(folder) and folder.stat().st_ino == first
+
+    def test_links_are_removed_and_not_what_they_point_to(self, tmp_path):
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "thesis").write_text("all of it")
+        (tmp_path / "link").symlink_to(tmp_path / "mine")
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "link").symlink_to(tmp_path / "mine")
+        for name in ("link", "folder", "nothing"):
+            remove(tmp_path / name)
+        assert [path.name for path in tmp_path.iterdir()] == ["mine"] and list((tmp_path / "mine").iterdir())
+
+    @pytest.mark.parametrize("damage", [d for name, d in DAMAGE.items() if name != "one more"])
+    def test_a_file_that_stands_alone_is_as_it_was_written_or_not_there(self, tmp_path, damage):
+        path = tmp_path / "tasks" / "a"
+        assert read_checked(path) is None
+        for name in ("a", "b"):
+            write_checked(path.with_name(name), b"one")
+        assert read_checked(path) == b"one"
+        damage(path)
+        assert read_checked(path) is None
+        write_checked(path, b"one")
+        assert read_checked(path) == b"one"
+
+
+class TestPlacesThatDoNotWork:
+    def test_without_a_home_the_user_is_asked_for_a_folder(self, monkeypatch):
+        for name in ("HOME", "VESTIGE_CACHE", "XDG_CACHE_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr("pwd.getpwuid", lambda uid: (_ for _ in ()).throw(KeyError(uid)))
+        with pytest.raises(StorageError, match="no home folder") as raised:
+            cache_folder()
+        assert "VESTIGE_CACHE" in raised.value.fix
+        with pytest.raises(StorageError, match="no home folder"):
+            cache_folder("~nobody-of-this-name/cache")
+
+    def test_a_name_that_no_folder_can_have_is_refused(self):
+        with pytest.raises(StorageError, match="no name of a folder"):
+            cache_folder("a\0b")
+
+    @pytest.mark.parametrize("kind", ["file", "dangling link", "link to itself"])
+    @pytest.mark.parametrize("write", [lambda p: write_file(p, b""), lambda p: put(p, a="one")], ids=["file", "folder"])
+    def test_a_root_that_is_no_folder_is_named(self, tmp_path, kind, write):
+        root = tmp_path / "root"
+        if kind == "file":
+            root.write_text("")
+        else:
+            root.symlink_to(tmp_path / "nothing" if kind == "dangling link" else root)
+        with pytest.raises(StorageError, match=f"cannot write into {root}"):
+            write(root / "x")
+        assert not whole(root / "x")
+
+    def test_a_folder_removed_while_it_is_written_is_told(self, tmp_path):
+        with pytest.raises(DamageError, match="removed while it was written"), writing(tmp_path / "x") as part:
+            part.rmdir()
+            (part / "a").write_text("one")

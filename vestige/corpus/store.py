@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vestige.cache import write_file
+from vestige.cache import read_checked, write_checked
 from vestige.corpus.types import Corpus, Level, Sentence, Span, SpanPair, Task
 from vestige.digest import digest_json
+from vestige.errors import DamageError
 
 
 def save_task(task: Task, root: Path) -> Path:
-    """Write the task under a name made from its content; a file that is there is left alone."""
+    """Write the task under a name made from its content; a file that is there and whole is left alone."""
     content = {
         "corpus": task.corpus.name,
         "notes": list(task.corpus.notes),
@@ -25,14 +26,17 @@ def save_task(task: Task, root: Path) -> Path:
         },
     }
     path = root / f"{digest_json(content)}.json"
-    if not path.exists():
-        write_file(path, json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if read_checked(path) is None:
+        write_checked(path, json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return path
 
 
 def read_task(path: Path) -> Task:
     """The task that `save_task` wrote."""
-    content = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+    stored = read_checked(path)
+    if stored is None:
+        raise DamageError(f"{path}: the task is not there, or damaged", fix="run again: it is made again")
+    content = json.loads(stored.decode("utf-8", "surrogatepass"))
     name = content["task"]
     splits = {
         split: tuple(

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from vestige.cache import write_file
+from vestige.cache import read_checked, whole, write_checked
 from vestige.errors import ModelError
 from vestige.finetune.examples import Example, batches, out_of_memory
 from vestige.finetune.model import Tunable
@@ -205,14 +205,18 @@ class Run:
         if self.accelerator.is_main_process:
             content = io.BytesIO()
             torch.save(state, content)
-            write_file(self.folder / STATE, content.getvalue())
+            write_checked(self.folder / STATE, content.getvalue())
         self._saved = time.monotonic()
 
     def _resume(self) -> None:
-        if not (self.folder / STATE).exists():
+        content = read_checked(self.folder / STATE)
+        if content is None:
             return
-        state = torch.load(self.folder / STATE, map_location=self.model.encoder.device, weights_only=True)
-        self.progress = Progress(**state["progress"])
+        state = torch.load(io.BytesIO(content), map_location=self.model.encoder.device, weights_only=True)
+        progress = Progress(**state["progress"])
+        if not all(whole(self.folder / f"checkpoint-{kept['step']}") for kept in progress.checkpoints):
+            return  # every checkpoint is written again on the way
+        self.progress = progress
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.best_weights = state["best"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from vestige.cache import cache_folder, writing
+from vestige.cache import cache_folder, whole, writing
 from vestige.corpus.types import Task, words_digest
 from vestige.digest import digest_chunks, digest_json
 from vestige.errors import ModelError
@@ -92,8 +92,8 @@ def finetune(
     together = int(os.environ.get("WORLD_SIZE", "1"))
     key = digest_json([VERSION, start, data, problem.describe(), recipe.identity(), seed, threads, device, together])
     place = cache_folder(cache) / "models" / key
-    if not (place / LOG).exists():
-        with torch.random.fork_rng(devices=_indices(device)), working(place, LOG) as temporary:
+    if not whole(place):
+        with torch.random.fork_rng(devices=_indices(device)), working(place) as temporary:
             model = build(backbone, tokenizer, problem, recipe, name=_name(base, folder), seed=seed, device=device)
             del backbone
             said = {

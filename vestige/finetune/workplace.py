@@ -1,28 +1,27 @@
-"""The folder a run works in: found again after a kill, and renamed when it is complete."""
+"""The folder a run works in: found again after a kill, sealed and renamed when it is complete."""
 
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
 
-from vestige.cache import explaining_storage
+from vestige.cache import explaining_storage, put, remove
+from vestige.checksums import seal
 
-STATE = "state.pt"
-"""From which a killed run goes on."""
+STATE = ".state.pt"
+"""From which a killed run goes on; hidden, so that it is no part of the finished folder."""
 
 
 @contextmanager
-def working(place: Path, proof: str) -> Iterator[Path]:
+def working(place: Path) -> Iterator[Path]:
     """The folder `.<name>.training` beside `place`; it takes that name when the block ends well.
 
     What a killed run left there is kept if it can go on from its state. While another process works
     in it, a folder of our own is used. A run that fails leaves what is of use: a state, or checkpoints.
-    Of several processes that train together only the first tidies up. `proof` is the file that
-    says that a folder is complete.
+    Of several processes that train together only the first tidies up.
     """
     first = int(os.environ.get("RANK", "0")) == 0
     with explaining_storage(place):
@@ -32,10 +31,12 @@ def working(place: Path, proof: str) -> Iterator[Path]:
                 _tidy(folder)
             yield folder
             if first:
-                _finish(folder, place, proof)
+                seal(folder, place)
+                put(folder, place)
         except BaseException:
             if first and not (folder / STATE).exists() and not any(folder.glob("checkpoint-*")):
-                shutil.rmtree(folder, ignore_errors=True)
+                with suppress(OSError):
+                    remove(folder)
             raise
         finally:
             if lock is not None:
@@ -49,13 +50,15 @@ def _shared(place: Path) -> Path:
 
 
 def _claim(place: Path) -> tuple[Path, int | None]:
-    """The folder and the lock on it."""
+    """The folder and the lock on it; a link or a file in its place is not ours to follow, and removed."""
     import fcntl
 
     folder = _shared(place)
     while True:
+        if folder.is_symlink() or folder.is_file():
+            remove(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
+        lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -73,12 +76,4 @@ def _tidy(folder: Path) -> None:
     resumable = (folder / STATE).exists()
     for path in folder.iterdir():
         if path.name.endswith(".part") or not resumable:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _finish(folder: Path, place: Path, proof: str) -> None:
-    if (place / proof).exists():
-        shutil.rmtree(folder)
-        return
-    shutil.rmtree(place, ignore_errors=True)
-    os.replace(folder, place)
+            remove(path)

@@ -22,6 +22,7 @@ from vestige.representations.store import (
     FORMAT,
     Representations,
     create_layers,
+    stored,
     write_manifest,
 )
 
@@ -53,7 +54,7 @@ def represent(
     key = digest_json([FORMAT, encoder.fingerprint, words_digest(sentences), dtype, on_overflow, on_vanished])
     root = cache_folder(cache) / "representations" / key
     with explaining_storage(root):
-        missing = [pooling for pooling in poolings if not (root / pooling / "manifest.json").exists()]
+        missing = [pooling for pooling in poolings if not stored(root / pooling)]
     if missing:
         encoded = encoder.encode(sentences, on_overflow)
         _check_vanished(sentences, encoded, encoder.name, on_vanished)

@@ -17,7 +17,7 @@ from vestige.errors import RepresentationError
 from vestige.progress import bar
 from vestige.representations.activation_files import READERS, WRITERS, Activations, Rows, same_words
 from vestige.representations.pool import SENTENCE_POOLINGS
-from vestige.representations.store import FORMAT, Representations, create_layers, write_manifest
+from vestige.representations.store import FORMAT, Representations, create_layers, stored, write_manifest
 
 GIVEN = "given"
 """The pooling of imported activations: whoever extracted them chose it."""
@@ -72,7 +72,7 @@ def import_activations(
     key = digest_json([FORMAT, GIVEN, fingerprint, words_digest(sentences), check_words])
     folder = cache_folder(cache) / "representations" / key / GIVEN
     with explaining_storage(folder):
-        there = (folder / "manifest.json").exists()
+        there = stored(folder)
     if not there:
         with writing(folder) as temporary:
             _store(temporary, path, sentences, fingerprint, check_words)

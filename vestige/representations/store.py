@@ -1,6 +1,7 @@
 """Representations on disk: one memory-mapped array per layer, an index of rows, a manifest.
 
-The folder is written by `vestige.cache.writing`: what is there is complete.
+The folder is written by `vestige.cache.writing`: what is there is complete, and every file is compared with its
+checksum when it is first read.
 """
 
 import json
@@ -15,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from vestige.errors import StorageError
+from vestige.cache import demand, whole
 
 FORMAT = 3
 """Raised whenever the layout of the folder or the meaning of its numbers changes."""
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,8 @@ class Representations:
     @classmethod
     def open(cls, folder: Path) -> "Representations":
         """Open a folder that `writing` has finished."""
-        try:
-            manifest = json.loads((folder / "manifest.json").read_text())
-        except (OSError, ValueError) as error:
-            raise StorageError(
-                f"{folder}: not a whole folder of representations ({error})", fix="delete it; it is made anew"
-            ) from error
-        return cls(folder, manifest)
+        demand(folder, MANIFEST)
+        return cls(folder, json.loads((folder / MANIFEST).read_text()))
 
     @property
     def layers(self) -> int:
@@ -58,15 +55,27 @@ class Representations:
 
     def layer(self, index: int) -> np.ndarray:
         """The vectors of one layer, (rows, width), memory-mapped and read-only."""
-        return np.load(self.folder / f"layer{index:02d}.npy", mmap_mode="r")
+        return np.load(self._checked(f"layer{index:02d}.npy"), mmap_mode="r")
 
     @cached_property
     def index(self) -> np.ndarray:
         """Per row (sentence number, word number); the word number is -1 for sentence vectors."""
-        return np.load(self.folder / "index.npy")
+        return np.load(self._checked("index.npy"))
+
+    def _checked(self, file: str) -> Path:
+        demand(self.folder, file)
+        return self.folder / file
 
     def __len__(self) -> int:
         return self.manifest["rows"]
+
+
+def stored(folder: Path) -> bool:
+    """Whether the representations are there and, as far as their names, sizes and manifest show, whole.
+
+    Layers can be large: they are compared when they are read.
+    """
+    return whole(folder, lambda name: name == MANIFEST)
 
 
 def lost_words(splits: Iterable[Representations]) -> Iterator[dict[str, Any]]:
@@ -108,4 +117,4 @@ def create_layers(folder: Path, rows: int, widths: tuple[int, ...], dtype: str) 
 def write_manifest(folder: Path, index: np.ndarray, manifest: dict[str, Any]) -> None:
     """The row index and the manifest, last: they make the folder readable."""
     np.save(folder / "index.npy", index)
-    (folder / "manifest.json").write_text(json.dumps({"format": FORMAT, **manifest}, indent=1))
+    (folder / MANIFEST).write_text(json.dumps({"format": FORMAT, **manifest}, indent=1))

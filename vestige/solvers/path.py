@@ -18,7 +18,7 @@ from pathlib import Path as Folder
 import torch
 from torch import Tensor
 
-from vestige.cache import write_file
+from vestige.cache import read_checked, write_checked
 from vestige.errors import AnalysisError
 from vestige.solvers.problem import BLOCK, check_labels
 from vestige.solvers.proximal import Form, Probes, train
@@ -73,14 +73,15 @@ def _keep_stage(folder: Folder | None, stage: int, probes: Probes, solutions: li
     if folder is not None:
         buffer = io.BytesIO()
         torch.save({"probes": probes.state(), "solutions": [vars(solution) for solution in solutions]}, buffer)
-        write_file(folder / f"stage-{stage}.pt", buffer.getvalue())
+        write_checked(folder / f"stage-{stage}.pt", buffer.getvalue())
 
 
 def _kept_stage(folder: Folder | None, stage: int, probes: Probes) -> list[Solution] | None:
     """What an interrupted call kept of a stage, with `probes` put where that call left them."""
-    if folder is None or not (folder / f"stage-{stage}.pt").exists():
+    content = None if folder is None else read_checked(folder / f"stage-{stage}.pt")
+    if content is None:
         return None
-    kept = torch.load(folder / f"stage-{stage}.pt", weights_only=True)
+    kept = torch.load(io.BytesIO(content), weights_only=True)
     probes.restore(kept["probes"])
     return [Solution(**solution) for solution in kept["solutions"]]
 

@@ -1,8 +1,8 @@
 """A cell: one analysis of one model on one task. A pure function of its spec, named by its content."""
 
 import json
-import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
 from vestige.analyses.base import Analysis, Inputs, Outcome, Own
-from vestige.cache import writing
+from vestige.cache import demand, remove, whole, writing
 from vestige.corpus.store import read_task
 from vestige.digest import digest_json
 from vestige.models.encoder import Encoder
@@ -89,7 +89,7 @@ class Cell:
         """Content hash; names of models and folders play no role."""
         content = [self.fingerprint, self.data, self.analysis, self.version, self.parameters, self.threads]
         against = [] if self.reference is None else [self.reference.fingerprint]
-        heads = [side.head for side in (self.side, self.reference) if side is not None and side.head is not None]
+        heads = [side.head for side in self.sides if side.head is not None]
         own = [] if self.own is None else [self.own["data"]]
         return digest_json([*content, self.baseline, *against, *heads, *own])
 
@@ -105,7 +105,7 @@ class Cell:
     @property
     def done(self) -> bool:
         """Whether its result is there and whole."""
-        return (self.folder / "rows.parquet").exists()
+        return whole(self.folder)
 
     @property
     def needs_model(self) -> bool:
@@ -113,11 +113,22 @@ class Cell:
         return bool(find_analysis(self.analysis).needs & {"attentions", "logits", "weights"})
 
     @property
+    def sides(self) -> list[Side]:
+        """The model, and the one it is compared with."""
+        return [side for side in (self.side, self.reference) if side is not None]
+
+    @property
+    def tuned_folders(self) -> list[Path]:
+        """Folders of models made in a study that it loads."""
+        loaded = [side.source or {} for side in self.sides if self.needs_model]
+        sources = [source["source"] for source in loaded if "source" in source]
+        own = [] if self.own is None else [self.own["folder"]]
+        return [Path(each) for each in (*sources, *own) if Path(self.cache) / "models" in Path(each).parents]
+
+    @property
     def stays_here(self) -> bool:
         """Whether only the process that was handed the model can run it."""
-        return self.needs_model and any(
-            side is not None and side.source is None for side in (self.side, self.reference)
-        )
+        return self.needs_model and any(side.source is None for side in self.sides)
 
     def has(self, table: str) -> bool:
         """Whether it left this table beside its rows."""
@@ -145,7 +156,8 @@ def run_cell(cell: Cell, in_memory: Mapping[str, Encoder] | None = None) -> None
         for name, columns in {"items": outcome.items, **outcome.tables}.items():
             if columns:
                 pq.write_table(_columns_table(columns), folder / f"{name}.parquet", compression="zstd")
-    shutil.rmtree(cell.unfinished, ignore_errors=True)
+    with suppress(OSError):
+        remove(cell.unfinished)
 
 
 def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) -> Inputs:
@@ -160,6 +172,8 @@ def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) ->
             **more,
         )
 
+    for folder in cell.tuned_folders:
+        demand(folder)
     reference = None if cell.reference is None else of(cell.reference)
     source = cell.side.source or {}
     made: dict[str, Any] = {"cache": Path(cell.cache), "device": source.get("device", "cpu")}
@@ -194,11 +208,13 @@ def params_hash(cell: Cell) -> str:
 
 def read_rows(cell: Cell) -> pd.DataFrame:
     """The rows of a finished cell."""
+    demand(cell.folder)
     return pq.read_table(cell.folder / "rows.parquet").to_pandas().astype(ROW_COLUMNS)
 
 
 def read_table(name: str, cell: Cell) -> pd.DataFrame:
     """A table that a finished cell left beside its rows: `items`, a row per scored word, or `neurons`."""
+    demand(cell.folder)
     return pq.read_table(cell.folder / f"{name}.parquet").to_pandas()
 
 

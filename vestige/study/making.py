@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from vestige.cache import give_up
 from vestige.corpus.types import Corpus
 from vestige.errors import ModelError, SpecError
 from vestige.finetune.train import Tuned, finetune
@@ -159,7 +161,8 @@ def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], 
         f"model {name!r} is tuned from {wanted.of!r}, which",
     )
     corpus, _, label = wanted.task.partition("/")
-    tuned = finetune(
+    make = partial(
+        finetune,
         base,
         corpora[corpus].task(label),
         wanted.recipe,
@@ -169,7 +172,10 @@ def _tuned(spec: StudySpec, name: str, run: int, corpora: Mapping[str, Corpus], 
         cache=root,
         keep=wanted.keep,
     )
+    tuned = make()
     folder = _checkpoint(name, tuned, spec.models[name].step)
+    if give_up(folder):  # checkpoints are compared only here, where one is read
+        tuned = make()
     source = {"source": str(folder), "device": spec.compute.device, **asdict(spec.models[wanted.of].read)}
     about = {"source": f"{wanted.of} fine-tuned on {wanted.task}", "tuned_on": wanted.task, "tune_seed": run}
     about |= {"recipe": asdict(wanted.recipe), "curve": tuned.log["curve"]}

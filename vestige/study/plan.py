@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vestige.analyses.base import Analysis
-from vestige.cache import cache_folder
+from vestige.cache import cache_folder, give_up
 from vestige.corpus.load import load_corpus
 from vestige.corpus.store import save_task
 from vestige.corpus.types import Corpus, Task, words_digest
@@ -38,7 +38,22 @@ class Plan:
 
 
 def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) -> Plan:
-    """Make every model and its representations (or find them in the cache), then name the cells."""
+    """Make every model and its representations (or find them in the cache), then name the cells.
+
+    Representations that a cell is going to read are compared with their checksums first; damaged ones are made again.
+    """
+    plan = _plan(spec, given, cache)
+    return _plan(spec, given, cache) if _damaged(plan) else plan
+
+
+def _damaged(plan: Plan) -> list[str]:
+    """What is wrong with representations that cells to be run would read."""
+    waiting = [cell for cell in plan.cells if not cell.done]
+    folders = {folder for cell in waiting for side in cell.sides for folder in side.representations.values()}
+    return [found for folder in sorted(folders) if (found := give_up(Path(folder)))]
+
+
+def _plan(spec: StudySpec, given: Given, cache: str | Path | None) -> Plan:
     root = cache_folder(cache)
     corpora = {name: _corpus(spec, name, given) for name in spec.corpora}
     for analysis in spec.analyses:

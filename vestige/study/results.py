@@ -2,7 +2,8 @@
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +13,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vestige.cache import write_file
+from vestige.cache import explaining_storage, write_file
+from vestige.checksums import CHECKSUMS, checksum, list_checksums, read_checksums
 from vestige.errors import StorageError
 from vestige.study.cells import ROW_COLUMNS, Cell, params_hash, read_rows
 from vestige.study.differences import comparisons_frame, neuron_changes_frame
 from vestige.study.plan import Plan
 from vestige.study.spec import StudySpec
+from vestige.version import __version__
+
+LOCK = "study.lock.json"
+IDENTITY = (
+    "study", "cell", "model", "reference", "tuned_on", "pretrain_seed", "tune_seed", "step", "analysis", "params",
+    "corpus", "task", "split", "pooling",
+)  # fmt: skip
+"""Columns of `results` that say what a number is of."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +37,19 @@ class Tables:
     folder: Path
 
     @cached_property
+    def checksums(self) -> dict[str, list[Any]]:
+        """Of every file of the run; empty where only some of its tables were kept."""
+        try:
+            return read_checksums(self.folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._damaged(CHECKSUMS, f"no list of checksums ({error})") from error
+
+    @cached_property
     def results(self) -> pd.DataFrame:
         """Every number, one a row."""
-        return self._read("results.parquet")
+        return self._read("results.parquet", (*IDENTITY, *ROW_COLUMNS))
 
     @cached_property
     def comparisons(self) -> pd.DataFrame:
@@ -38,7 +58,7 @@ class Tables:
         Rows with an `other_corpus` compare two similarities of the model to its reference: that on the
         corpus it was tuned on (`in_domain`) with that on the other (`out_of_domain`).
         """
-        return self._read("comparisons.parquet")
+        return self._read("comparisons.parquet", ("model", "reference", "analysis", "params", "corpus", "task"))
 
     @cached_property
     def neuron_changes(self) -> pd.DataFrame:
@@ -58,15 +78,19 @@ class Tables:
     @cached_property
     def cells(self) -> pd.DataFrame:
         """Which parameters and weights a cell's hash stands for."""
-        return self._read("cells.parquet")
+        return self._read("cells.parquet", ("cell", "params", "analysis", "parameters", "model"))
 
     @cached_property
     def lock(self) -> dict[str, Any]:
         """Resolved spec, hashes, versions and notes."""
+        self._check(LOCK)
         try:
-            return json.loads((self.folder / "study.lock.json").read_text())
-        except FileNotFoundError:
-            raise self._missing("study.lock.json") from None
+            content = json.loads((self.folder / LOCK).read_text(encoding="utf-8"))
+            if not isinstance(content, dict) or not {"vestige", "spec", "models", "corpora"} <= set(content):
+                raise ValueError("spec, models or corpora are missing")
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._damaged(LOCK, f"not the record of a run ({error})") from error
+        return content
 
     def items(self, cell: str) -> pd.DataFrame:
         """The scored words of one cell."""
@@ -77,16 +101,57 @@ class Tables:
         return self._read(f"{name}/{cell}.parquet")
 
     def _by_cell(self, name: str) -> dict[str, pd.DataFrame]:
-        return {path.stem: self.table(name, path.stem) for path in sorted(self.folder.glob(f"{name}/*.parquet"))}
+        found = [Path(file) for file in self.checksums] or [p.relative_to(self.folder) for p in self._kept(name)]
+        return {file.stem: self.table(name, file.stem) for file in sorted(found) if file.parent == Path(name)}
 
-    def _read(self, name: str) -> pd.DataFrame:
+    def _kept(self, name: str) -> list[Path]:
+        return list(self.folder.glob(f"{name}/*.parquet"))
+
+    def _read(self, name: str, columns: Collection[str] = ()) -> pd.DataFrame:
+        """A table; one that is not empty has these columns."""
+        self._check(name)
         try:
-            return pq.read_table(self.folder / name).to_pandas()
-        except FileNotFoundError:
-            raise self._missing(name) from None
+            table = pq.read_table(self.folder / name).to_pandas()
+        except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
+            raise self._damaged(name, f"not a table ({' '.join(str(error).split())[:200]})") from error
+        lacking = [column for column in columns if column not in table]
+        if len(table.columns) and lacking:
+            raise self._damaged(name, f"a table without the column {lacking[0]!r}")
+        return table
 
-    def _missing(self, name: str) -> StorageError:
-        return StorageError(f"{self.folder}: no {name}, so not a finished run", fix="run the study again; it resumes")
+    def _check(self, name: str) -> None:
+        """The file is there, and as the run wrote it."""
+        path = self.folder / name
+        if not path.exists():
+            raise StorageError(
+                f"{self.folder}: no {name}, so not a finished run", fix="run the study again; it resumes"
+            )
+        if not path.is_file():
+            raise self._damaged(name, "no file")
+        if self.checksums:
+            expected = self.checksums.get(name)
+            if expected is None or expected != [path.stat().st_size, checksum(path)]:
+                raise self._damaged(name, "not what the run wrote (its checksum differs)")
+
+    def _damaged(self, name: str, how: str) -> StorageError:
+        return StorageError(
+            f"{self.folder / name}: {how}",
+            fix="run the study again: finished work is kept, and the tables are written again",
+        )
+
+    @contextmanager
+    def explaining_age(self) -> Iterator[None]:
+        """Around code that needs what this version writes: tables that another one left may lack it."""
+        try:
+            yield
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
+            if self.checksums and self.lock["vestige"] == __version__:
+                raise
+            raise StorageError(
+                f"{self.folder}: its tables are not those that vestige {__version__} writes "
+                f"({type(error).__name__}: {' '.join(str(error).split())[:200]})",
+                fix="run the study again: finished work is kept, and the tables are written again",
+            ) from error
 
 
 def results_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
@@ -124,12 +189,20 @@ def _with_identity(spec: StudySpec, cell: Cell, rows: pd.DataFrame) -> pd.DataFr
 
 
 def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]) -> Tables:
-    """Put all tables of a run into place; `results.parquet` last, as the sign that it is whole."""
+    """Put all tables of a run into place; checksums last. Killed meanwhile, there are no results, rather than mixed."""
+    results = results_frame(spec, plan.cells)
+    comparisons, notes = comparisons_frame(spec, plan.cells)
+    changes = neuron_changes_frame(spec, plan.cells)
+    lock = {**lock, "notes": [*lock.get("notes", []), *notes]}
+    with explaining_storage(folder / LOCK):
+        for name in (CHECKSUMS, "results.parquet"):
+            (folder / name).unlink(missing_ok=True)
+    written = [LOCK, "cells.parquet", "comparisons.parquet", "neuron_changes.parquet", "results.parquet"]
     for cell in plan.cells:
         for table in sorted(cell.folder.glob("*.parquet")):
-            place = folder / table.stem / f"{cell.key}.parquet"
-            if table.stem != "rows" and not place.exists():
-                write_file(place, table.read_bytes())
+            if table.stem != "rows":
+                written.append(f"{table.stem}/{cell.key}.parquet")
+                _copy(table, folder / written[-1])
     cells = pd.DataFrame(
         [
             {
@@ -147,13 +220,19 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
         ]
     )
     _write(folder / "cells.parquet", cells)
-    comparisons, notes = comparisons_frame(spec, plan.cells)
     _write(folder / "comparisons.parquet", comparisons)
-    _write(folder / "neuron_changes.parquet", neuron_changes_frame(spec, plan.cells))
-    lock = {**lock, "notes": [*lock.get("notes", []), *notes]}
-    write_file(folder / "study.lock.json", json.dumps(lock, indent=1, ensure_ascii=False).encode())
-    _write(folder / "results.parquet", results_frame(spec, plan.cells))
+    _write(folder / "neuron_changes.parquet", changes)
+    write_file(folder / LOCK, json.dumps(lock, indent=1, ensure_ascii=False).encode())
+    _write(folder / "results.parquet", results)
+    write_file(folder / CHECKSUMS, list_checksums(folder, written))
     return Tables(folder)
+
+
+def _copy(table: Path, place: Path) -> None:
+    """What lies there from an earlier run is left alone if it is the same, so that nothing large is written twice."""
+    content = table.read_bytes()
+    if not place.is_file() or place.read_bytes() != content:
+        write_file(place, content)
 
 
 def _write(path: Path, frame: pd.DataFrame) -> None:

@@ -114,16 +114,17 @@ class StudyRun:
 
         target = Path(path) if path is not None else self.tables.folder / "report.html"
         tables = self.tables
-        write_report(
-            target,
-            tables.results,
-            tables.comparisons,
-            tables.cells,
-            tables.lock,
-            changes=tables.neuron_changes,
-            explorers=tables.explorers,
-            trees=tables.trees,
-        )
+        with tables.explaining_age():
+            write_report(
+                target,
+                tables.results,
+                tables.comparisons,
+                tables.cells,
+                tables.lock,
+                changes=tables.neuron_changes,
+                explorers=tables.explorers,
+                trees=tables.trees,
+            )
         return target
 
     def markdown(self, path: str | Path | None = None, title: str = "") -> Path:
@@ -132,15 +133,16 @@ class StudyRun:
 
         target = Path(path) if path is not None else self.tables.folder / "README.md"
         tables = self.tables
-        write_markdown(
-            target,
-            tables.results,
-            tables.comparisons,
-            tables.cells,
-            tables.lock,
-            title,
-            changes=tables.neuron_changes,
-        )
+        with tables.explaining_age():
+            write_markdown(
+                target,
+                tables.results,
+                tables.comparisons,
+                tables.cells,
+                tables.lock,
+                title,
+                changes=tables.neuron_changes,
+            )
         return target
 
     def show(self) -> Path:

@@ -178,8 +178,11 @@ class StudySpec(_Strict):
     @field_validator("study")
     @classmethod
     def _plain_name(cls, value: str) -> str:
-        if not re.fullmatch(r"[\w.-]+", value):
-            raise ValueError("a study's name is made of letters, digits, '-', '_' and '.'")
+        if not re.fullmatch(r"\w[\w.-]{0,99}", value):  # it is the name of a folder
+            raise ValueError(
+                "a study's name is made of at most 100 letters, digits, '-', '_' and '.', and begins with a letter or "
+                f"digit; found {value!r:.120}"
+            )
         return value
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from vestige.cache import writing
+from vestige.checksums import CHECKSUMS
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus, Task
 from vestige.errors import SpecError
@@ -116,6 +117,6 @@ def _check_writable(place: Path) -> None:
 
 
 def _copied(tuned: Tuned, place: Path) -> Path:
-    with writing(place) as temporary:
-        shutil.copytree(tuned.folder, temporary, dirs_exist_ok=True)
+    with writing(place, sealed=False) as temporary:
+        shutil.copytree(tuned.folder, temporary, dirs_exist_ok=True, ignore=shutil.ignore_patterns(CHECKSUMS))
     return place

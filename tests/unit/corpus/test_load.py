@@ -1,6 +1,5 @@
 """`load_corpus`: files, folders and names become a Corpus, or an error that says what to do."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from vestige.corpus.load import load_corpus
 from vestige.corpus.store import read_task, save_task
 from vestige.corpus.types import Corpus, Sentence, Span
-from vestige.errors import CorpusError
+from vestige.errors import CorpusError, StorageError
 
 TREE = "1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_\n\n"
 
@@ -129,7 +128,10 @@ def test_a_task_written_for_another_process_is_read_back_as_it_was(folder, tmp_p
     assert [s.words for s in again.corpus["train"]] == [s.words for s in task.corpus["train"]]
     assert again.digest(["train", "test"]) == task.digest(["train", "test"])
     assert save_task(task, tmp_path / "tasks") == path
-    assert json.loads(path.read_text())["task"] == name
+    path.write_bytes(path.read_bytes().replace(b"Yes", b"Yet"))
+    with pytest.raises(StorageError, match="damaged"):
+        read_task(path)
+    assert read_task(save_task(task, tmp_path / "tasks")).digest(["test"]) == task.digest(["test"])
 
 
 def test_what_labels_are_read_with_goes_along(folder, tmp_path):

@@ -39,22 +39,22 @@ class TestWorkplace:
     def test_what_can_go_on_is_kept_and_the_rest_taken_away(self, tmp_path):
         place = tmp_path / "x"
         try:
-            with working(place, "proof") as folder:
+            with working(place) as folder:
                 (folder / STATE).touch()
                 (folder / "checkpoint-1").mkdir()
                 (folder / ".checkpoint-2.part").mkdir()
                 raise KeyboardInterrupt
         except KeyboardInterrupt:
             pass
-        with working(place, "proof") as again:
-            assert again == folder and sorted(p.name for p in again.iterdir()) == ["checkpoint-1", STATE]
+        with working(place) as again:
+            assert again == folder and sorted(p.name for p in again.iterdir()) == [STATE, "checkpoint-1"]
             (again / STATE).unlink()
             (again / "proof").touch()
         assert [p.name for p in tmp_path.iterdir()] == ["x"] and (place / "proof").exists()
 
     def test_without_a_state_a_run_starts_from_an_empty_folder(self, tmp_path):
         (tmp_path / ".x.training" / "checkpoint-1").mkdir(parents=True)
-        with working(tmp_path / "x", "proof") as folder:
+        with working(tmp_path / "x") as folder:
             assert not list(folder.iterdir())
 
     def test_a_second_process_works_elsewhere_and_the_first_to_finish_wins(self, tmp_path):
@@ -62,11 +62,11 @@ class TestWorkplace:
         folders: list[Path] = []
 
         def second():
-            with working(place, "proof") as folder:
+            with working(place) as folder:
                 folders.append(folder)
                 (folder / "proof").write_text("second")
 
-        with working(place, "proof") as first:
+        with working(place) as first:
             other = threading.Thread(target=second)
             other.start()
             other.join()

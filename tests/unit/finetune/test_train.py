@@ -19,6 +19,7 @@ from vestige.finetune.model import Tunable, load_tuned
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune, finetune_runs
+from vestige.finetune.workplace import STATE
 from vestige.models.load import load_model
 from vestige.models.series import find_checkpoints
 
@@ -161,7 +162,7 @@ def test_checkpoints_are_folders_by_step_that_load_and_score(bert, cache):
     assert score(tuned.folder / "checkpoint-8", opinions()).metrics == score(tuned, opinions()).metrics
     held = [tuned.folder / place / "model.safetensors" for place in (".", "checkpoint-8", "checkpoint-4")]
     assert held[0].samefile(held[1]) and not held[0].samefile(held[2])
-    assert not list(tuned.folder.rglob("*.part")) and not (tuned.folder / "state.pt").exists()
+    assert not list(tuned.folder.rglob("*.part")) and not (tuned.folder / STATE).exists()
 
 
 def test_early_stopping_keeps_the_best_epoch(bert, cache):

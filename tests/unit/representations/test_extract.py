@@ -154,11 +154,28 @@ class TestCache:
         represent(encoder, labelled, cache=cache)
         assert sum(passes) == len(SENTENCES)
 
-    def test_an_unreadable_manifest_is_reported_with_its_folder(self, encoder, cache):
+    def test_an_unreadable_manifest_is_reported_with_its_folder_and_made_again(self, encoder, cache):
         folder = represent(encoder, SENTENCES, cache=cache)["last"].folder
+        before = (folder / "manifest.json").read_bytes()
         (folder / "manifest.json").write_text("{")
-        with pytest.raises(StorageError, match=f"{re.escape(str(folder))}: not a whole folder"):
+        with pytest.raises(StorageError, match=f"{re.escape(str(folder))} is damaged: manifest.json has 1 bytes"):
             Representations.open(folder)
+        represent(encoder, SENTENCES, cache=cache)
+        assert (folder / "manifest.json").read_bytes() == before
+
+    def test_a_layer_that_changed_is_found_when_it_is_read_and_made_again(self, encoder, cache, caplog):
+        made = represent(encoder, SENTENCES, cache=cache)["last"]
+        before = (made.folder / "layer01.npy").read_bytes()
+        (made.folder / "layer01.npy").write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        found = represent(encoder, SENTENCES, cache=cache)["last"]
+        assert len(found.layer(0)) == len(found)
+        with pytest.raises(StorageError, match=r"layer01.npy has changed"):
+            found.layer(1)
+        assert [record.message for record in caplog.records] == [
+            f"{made.folder} is damaged (layer01.npy has changed); it is made again"
+        ]
+        represent(encoder, SENTENCES, cache=cache)["last"].layer(1)
+        assert (made.folder / "layer01.npy").read_bytes() == before
 
 
 class TestWhatIsRefused:

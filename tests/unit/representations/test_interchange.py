@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 
+from vestige.cache import writing
 from vestige.corpus.types import Sentence
 from vestige.errors import RepresentationError, StorageError
 from vestige.representations import interchange
@@ -448,11 +449,12 @@ class TestExport:
             export_activations(own, SENTENCES, tmp_path / "a.hdf5")
 
     def test_layers_of_several_widths_are_refused(self, tmp_path):
-        create_layers(tmp_path, 1, (3, 4), "float32")
         manifest = {"pooling": "last", "widths": [3, 4], "rows": 1, "sentences": 1}
-        write_manifest(tmp_path, np.zeros((1, 2), np.int32), manifest)
+        with writing(tmp_path / "own") as folder:
+            create_layers(folder, 1, (3, 4), "float32")
+            write_manifest(folder, np.zeros((1, 2), np.int32), manifest)
         with pytest.raises(RepresentationError, match=r"one width for all layers, these have \[3, 4\]"):
-            export_activations(Representations.open(tmp_path), SENTENCES[3:4], tmp_path / "a.json")
+            export_activations(Representations.open(tmp_path / "own"), SENTENCES[3:4], tmp_path / "a.json")
 
     @pytest.mark.parametrize("name", ["a.h5", "a.jsonl", "a"])
     def test_suffixes_that_neurox_does_not_know_are_refused(self, own, tmp_path, name):
@@ -465,10 +467,10 @@ class TestExport:
         path = tmp_path / f"a.{suffix}"
         export_activations(own, SENTENCES, path)
         before = path.read_bytes()
-        (tmp_path / "short").mkdir()
-        for file in own.folder.iterdir():
-            (tmp_path / "short" / file.name).write_bytes(file.read_bytes())
-        np.save(tmp_path / "short" / "layer02.npy", np.zeros((8, 32), np.float32))
+        with writing(tmp_path / "short") as short:
+            for file in own.folder.iterdir():
+                (short / file.name).write_bytes(file.read_bytes())
+            np.save(short / "layer02.npy", np.zeros((8, 32), np.float32))
         with pytest.raises(ValueError, match="same shape"):
             export_activations(Representations.open(tmp_path / "short"), SENTENCES, path)
         assert path.read_bytes() == before

@@ -58,11 +58,19 @@ def _run_in_workers(cells: Sequence[Cell], jobs: int, shown: Bar) -> list[Failur
     for cell in cells:
         queue.put(cell)
     failures: list[Failure] = []
-    threads = [threading.Thread(target=_serve, args=(queue, failures, shown), daemon=True) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    workers: list[subprocess.Popen[str]] = []
+    given = queue, failures, workers, shown
+    threads = [threading.Thread(target=_serve, args=given, daemon=True) for _ in range(jobs)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:  # Ctrl-C
+        queue.queue.clear()
+        for worker in workers:
+            worker.kill()
+        raise
     for failure in failures:
         if failure.ends_study:
             raise failure.error
@@ -70,7 +78,7 @@ def _run_in_workers(cells: Sequence[Cell], jobs: int, shown: Bar) -> list[Failur
     return sorted(failures, key=lambda failure: order[failure.cell.key])
 
 
-def _serve(queue: "Queue[Cell]", failures: list[Failure], shown: Bar) -> None:
+def _serve(queue: "Queue[Cell]", failures: list[Failure], workers: "list[subprocess.Popen[str]]", shown: Bar) -> None:
     """Feed one worker process until nothing is left; one that died is followed by another."""
     worker: subprocess.Popen[str] | None = None
     try:
@@ -79,7 +87,9 @@ def _serve(queue: "Queue[Cell]", failures: list[Failure], shown: Bar) -> None:
                 cell = queue.get_nowait()
             except Empty:
                 break
-            worker = worker or _start()
+            if worker is None:
+                worker = _start()
+                workers.append(worker)
             failure = _ask(worker, cell)
             if failure is not None:
                 failures.append(failure)
