@@ -1,0 +1,66 @@
+"""How work is stopped: Ctrl-C, a driver that is killed, and names and links that lead out of a folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from small_study import study
+
+from vestige.errors import SpecError
+from vestige.finetune.workplace import working
+from vestige.study.cells import Cell, Side
+from vestige.study.spec import make_spec
+
+
+def test_a_worker_ends_with_its_driver_in_the_middle_of_a_cell():
+    cell = Cell(Side("m", "f", {}, None), 0, "c", "t", "", "", "layer_probe", 1, {}, 1, False, "")
+    script = [sys.executable, str(Path(__file__).with_name("slow_worker.py"))]
+    worker = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    worker.stdin.write(cell.to_json() + "\n")
+    worker.stdin.flush()
+    assert worker.stderr.readline() == "busy\n"
+    worker.send_signal(signal.SIGINT)  # Ctrl-C reaches the whole group; the driver decides
+    with pytest.raises(subprocess.TimeoutExpired):
+        worker.wait(timeout=0.5)
+    said, problems = worker.communicate(timeout=60)
+    assert (worker.returncode, said, problems) == (0, "", "")
+
+
+def test_after_ctrl_c_the_user_knows_that_finished_work_is_kept(place, tmp_path):
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study(place)))
+    command = [sys.executable, "-m", "vestige.cli", "run", "study.yaml", "--jobs", "2", "--cache", "cache"]
+    driver = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (tmp_path / "cache" / "tasks").exists() and driver.poll() is None:
+        time.sleep(0.05)
+    os.killpg(driver.pid, signal.SIGINT)
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert said == "stopped; finished work is kept, run the same command to go on\n"
+
+
+@pytest.mark.parametrize(
+    "name", [".", "..", "../x", "/tmp/x", "a/b", "a\\b", "a\0b", "", ".hidden", "-x", "x" * 101, 7]
+)
+def test_a_study_cannot_be_named_like_a_way_out_of_its_folder(place, name):
+    with pytest.raises(SpecError, match="study"):
+        make_spec(study(place, study=name))
+
+
+def test_a_link_in_the_place_of_a_training_folder_is_not_followed(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis").write_text("all of it")
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / ".x.training").symlink_to(mine)
+    with pytest.raises(KeyboardInterrupt), working(tmp_path / "models" / "x") as folder:
+        assert folder.resolve() == tmp_path / "models" / ".x.training"
+        (folder / "checkpoint-1").symlink_to(mine)
+        raise KeyboardInterrupt
+    with working(tmp_path / "models" / "x") as again:
+        assert again == folder and not list(again.iterdir()), "there is no state to go on from"
+    assert (mine / "thesis").read_text() == "all of it" and list(mine.iterdir()) == [mine / "thesis"]
