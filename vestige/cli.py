@@ -19,7 +19,18 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for tables and report (default: runs/NAME).")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder for tables and report (default: runs/NAME-HASH, of all that is asked for)."),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace results of another study that the folder may hold.")
+]
+Device = Annotated[str, typer.Option("--device", help="Where models run: cpu, cuda, mps.")]
+Format = Annotated[str | None, typer.Option("--format", help="Of your own file (vestige ls formats).")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", help="key=value for its reader, as sentence=text (repeatable).")
+]
 Cache = Annotated[
     Path | None, typer.Option("--cache", help="Folder for finished work (default: VESTIGE_CACHE or ~/.cache/vestige).")
 ]
@@ -45,45 +56,65 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 
 @app.command()
-def demo(out: Out = None, cache: Cache = None, jobs: Jobs = 0, limit: Limit = None) -> None:
+def demo(
+    out: Out = None,
+    overwrite: Overwrite = False,
+    cache: Cache = None,
+    jobs: Jobs = 0,
+    limit: Limit = None,
+    device: Device = "cpu",
+) -> None:
     """Run a real study on the embedded model and treebank, and write its report."""
     from vestige.demo import demo_spec
     from vestige.study.run import Study
 
-    _finish(Study.from_dict(demo_spec(limit), out, cache=cache), jobs)
+    _finish(Study.from_dict(demo_spec(limit, device), out, cache=cache, overwrite=overwrite), jobs)
 
 
 @app.command()
 def run(
     study: Annotated[Path, typer.Argument(help="A study file (YAML).")],
     out: Out = None,
+    overwrite: Overwrite = False,
     cache: Cache = None,
     jobs: Jobs = 0,
     limit: Limit = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Where models run: cpu, cuda, mps (default: as the file says).")
+    ] = None,
 ) -> None:
     """Run a study file; what is finished is not computed again."""
     from vestige.study.run import Study
 
     changes: dict[str, Any] = {} if limit is None else {"limit": limit}
-    made = Study.from_file(study, out, **changes)
-    made.cache = cache
-    _finish(made, jobs)
+    _finish(Study.from_file(study, out, cache=cache, overwrite=overwrite, device=device, **changes), jobs)
 
 
 @app.command()
 def compare(
     base: Annotated[str, typer.Argument(help="Base model: hub id, folder, or minilm.")],
     tuned: Annotated[list[str], typer.Argument(help="Tuned models, each compared with the base.")],
-    corpus: Annotated[str, typer.Option("--corpus", help="A built-in corpus, a file, or a folder.")] = "treebank",
-    task: Annotated[list[str] | None, typer.Option("--task", help="Labelling to probe (repeatable).")] = None,
-    analysis: Annotated[list[str] | None, typer.Option("--analysis", help="Analysis to run (repeatable).")] = None,
+    corpus: Annotated[
+        str, typer.Option("--corpus", help="A corpus of the catalog (vestige ls corpora), a file, or a folder.")
+    ] = "treebank",
+    format: Format = None,
+    option: Options = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", help="Labelling to probe (repeatable; default: two that fit).")
+    ] = None,
+    analysis: Annotated[
+        list[str] | None, typer.Option("--analysis", help="vestige ls analyses (repeatable; default: layer_probe).")
+    ] = None,
     out: Out = None,
+    overwrite: Overwrite = False,
     cache: Cache = None,
     jobs: Jobs = 0,
     limit: Limit = None,
+    device: Device = "cpu",
 ) -> None:
     """Compare a base model with tuned ones on a corpus and write the report."""
     from vestige.study.compare import compare as compare_models
+    from vestige.study.key_values import reader_options
 
     done = compare_models(
         base,
@@ -91,9 +122,13 @@ def compare(
         corpus,
         analyses=tuple(analysis or ("layer_probe",)),
         tasks=task,
+        format=format,
+        options=reader_options(option or ()),
         limit=limit,
+        device=device,
         jobs=jobs or _cores(),
         folder=out,
+        overwrite=overwrite,
         cache=cache,
     )
     _say(done)
@@ -103,10 +138,8 @@ def compare(
 def finetune(
     model: Annotated[str, typer.Argument(help="Hub id, folder, or minilm.")],
     task: Annotated[str, typer.Option("--task", help="A corpus, corpus/task, or a file of your own.")],
-    format: Annotated[str | None, typer.Option("--format", help="Of your own file (vestige ls formats).")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("--option", help="key=value for its reader, as sentence=text (repeatable).")
-    ] = None,
+    format: Format = None,
+    option: Options = None,
     recipe: Annotated[str | None, typer.Option("--recipe", help="vestige ls recipes; default: mosbach2020's.")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value of the recipe (repeatable).")] = None,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Independent runs, by seed.")] = 1,
@@ -117,7 +150,7 @@ def finetune(
     lora: Annotated[bool, typer.Option("--lora", help="Train a low-rank adapter instead of the weights.")] = False,
     dev: Annotated[float | None, typer.Option("--dev", help="Share of train to cut off as dev.")] = None,
     sample: Annotated[int | None, typer.Option("--sample", min=1, help="Train on so many examples.")] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps.")] = "cpu",
+    device: Device = "cpu",
     threads: Annotated[int, typer.Option("--threads", min=1, help="Of the processor.")] = 2,
     out: Annotated[
         Path | None, typer.Option("--out", help="Copy the models here (default: left in the cache).")

@@ -4,6 +4,7 @@ Weights come from safetensors only, remote code is off, and after loading every 
 compared with the file it came from: silently re-initialised weights would pass every other check.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -109,6 +110,8 @@ def random_twin(encoder: Encoder, seed: int = RANDOM_TWIN_SEED) -> Encoder:
 
 def check_device(device: str) -> None:
     """An error where this machine has no such device."""
+    if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", device):
+        raise ModelError(f"no device {device!r} is known", fix="use cpu, cuda (or cuda:1, ...) or mps")
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:

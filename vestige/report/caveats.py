@@ -19,6 +19,7 @@ def caveats(
     """Limits of this study: `runs` of every tuned model, models, sample, what was lost and left out."""
     return [
         *_failed(lock),
+        *lock.get("unpaired", []),
         *_runs(runs),
         *_neurons(results),
         *_sources(lock),
@@ -115,7 +116,8 @@ def _sources(lock: Mapping[str, Any]) -> list[str]:
     if not found:
         return []
     return [
-        f"{listing(found)} is MiniLM (all-MiniLM-L6-v2), which is itself tuned for sentence similarity: "
+        f"{listing(found)} {'is' if len(found) == 1 else 'are'} MiniLM (all-MiniLM-L6-v2), which is itself tuned for "
+        "sentence similarity: "
         "it is no plain pre-trained model, and nothing here is about other models."
     ]
 

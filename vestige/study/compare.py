@@ -1,14 +1,21 @@
-"""`vestige.compare(base, tuned, corpus)`: the three-line start."""
+"""`vestige.compare(base, tuned, corpus)`: the three-line start.
 
-from collections.abc import Sequence
+What is compared becomes an ordinary study: models and corpora keep the names and folders they were
+given by, so that each is loaded when it is read, in whatever process reads it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from transformers import PreTrainedModel
 
+from vestige.analyses import find_analysis
+from vestige.analyses.base import Analysis
+from vestige.corpus.catalog import find_entry
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
-from vestige.digest import digest_json
 from vestige.errors import SpecError
 from vestige.models.encoder import Encoder
 from vestige.models.load import load_model
@@ -18,6 +25,9 @@ from vestige.study.spec import make_spec
 
 ModelLike: TypeAlias = str | Path | PreTrainedModel | Encoder
 PREFERRED_TASKS = ("xpos", "upos", "deprel", "chunk", "semtag", "pos")
+TWIN = "random twin"
+CUT = {"test": 0.2, "dev": 0.1}
+"""Shares of train that stand in for splits which a corpus lacks."""
 
 
 def compare(
@@ -27,55 +37,139 @@ def compare(
     *,
     analyses: Sequence[str | dict[str, Any]] = ("layer_probe",),
     tasks: Sequence[str] | None = None,
+    format: str | None = None,
+    options: Mapping[str, Any] | None = None,
     tokenizer: Any = None,
     random_twin: bool = True,
     limit: int | None = None,
+    device: str = "cpu",
     jobs: int = 1,
     folder: str | Path | None = None,
+    overwrite: bool = False,
     cache: str | Path | None = None,
 ) -> StudyRun:
     """Compare a model before and after fine-tuning on a corpus; `.show()` opens the report.
 
     `tuned` may be several models, each compared with `base`. `tasks` names labellings of the
-    corpus; by default the first two of xpos, upos, deprel, chunk, semtag, pos that it has.
+    corpus, each for the analyses that take it; by default an analysis gets the first two it can take, xpos, upos,
+    deprel, chunk, semtag and pos before others, and one that uses no labels is run once. `format` and `options`
+    say how files of your own are read; a test or dev set that they lack is cut from train, and the report says so.
     """
-    loaded = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
-    several = list(tuned) if isinstance(tuned, list | tuple) else [tuned]
-    names = ["tuned"] if len(several) == 1 else [f"tuned-{i + 1}" for i in range(len(several))]
-    encoders = {"base": _encoder(base, "base", tokenizer)}
-    encoders |= {name: _encoder(model, name, tokenizer) for name, model in zip(names, several, strict=True)}
-    models: dict[str, Any] = {"base": {"load": "(given)"}}
-    models |= {name: {"load": "(given)", "reference": "base"} for name in names}
-    if random_twin:
-        models["random twin"] = {"random_twin_of": "base"}
-    raw: dict[str, Any] = {
-        "study": f"compare-{digest_json([e.fingerprint for e in encoders.values()], length=8)}",
-        "models": models,
-        "corpora": {"corpus": {"files": {}}},
-        "analyses": [_analysis(item, _tasks(loaded, tasks)) for item in analyses],
-        "limit": limit,
-    }
-    study = Study(make_spec(raw), folder, given=Given(encoders, {"corpus": loaded}), cache=cache)
+    study = comparison(
+        base, tuned, corpus, analyses=analyses, tasks=tasks, format=format, options=options, tokenizer=tokenizer,
+        random_twin=random_twin, limit=limit, device=device, folder=folder, overwrite=overwrite, cache=cache,
+    )  # fmt: skip
     return study.run(jobs)
 
 
-def _encoder(model: ModelLike, name: str, tokenizer: Any) -> Encoder:
-    if isinstance(model, str | Path | PreTrainedModel):
-        return load_model(model, tokenizer=tokenizer if isinstance(model, PreTrainedModel) else None, name=name)
+def comparison(
+    base: ModelLike,
+    tuned: ModelLike | Sequence[ModelLike],
+    corpus: str | Path | Corpus,
+    *,
+    analyses: Sequence[str | dict[str, Any]],
+    tasks: Sequence[str] | None = None,
+    format: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    tokenizer: Any = None,
+    random_twin: bool = True,
+    limit: int | None = None,
+    device: str = "cpu",
+    **where: Any,
+) -> Study:
+    """The study that `compare` runs; further keywords are those of `Study`."""
+    name, source, loaded = _corpus(corpus, format, dict(options or {}))
+    named = {"base": base, **_named(list(tuned) if isinstance(tuned, list | tuple) else [tuned])}
+    given = {
+        role: _encoder(model, role, tokenizer, device)
+        for role, model in named.items()
+        if not isinstance(model, str | Path)
+    }
+    models: dict[str, Any] = {role: {"load": _source(model)} for role, model in named.items()}
+    for role in [*named][1:]:
+        models[role]["reference"] = "base"
+    if random_twin:
+        models[TWIN] = {"random_twin_of": "base"}
+    raw: dict[str, Any] = {
+        "study": _study_name(named, name),
+        "models": models,
+        "corpora": {name: source},
+        "analyses": [_analysis(item, name, loaded, tasks) for item in analyses],
+        "compute": {"device": device},
+        "limit": limit,
+    }
+    return Study(make_spec(raw), given=Given(given, {name: loaded}), **where)
+
+
+def _source(model: ModelLike) -> str:
+    return str(model) if isinstance(model, str | Path) else "(given)"
+
+
+def _encoder(model: Any, name: str, tokenizer: Any, device: str) -> Encoder:
+    if isinstance(model, PreTrainedModel):
+        return load_model(model, tokenizer=tokenizer, name=name, device=device)
     return model
 
 
-def _tasks(corpus: Corpus, wanted: Sequence[str] | None) -> list[str]:
+def _named(tuned: Sequence[ModelLike]) -> dict[str, ModelLike]:
+    """Tuned models by name: `tuned`, or of several the last part of their paths, if these tell them apart."""
+    if len(tuned) == 1:
+        return {"tuned": tuned[0]}
+    names = [Path(_source(model)).name for model in tuned]
+    telling = len({*names, "base", TWIN}) == len(names) + 2 and all(re.fullmatch(r"[\w. -]+", name) for name in names)
+    return dict(zip(names if telling else [f"tuned-{i + 1}" for i in range(len(tuned))], tuned, strict=True))
+
+
+def _study_name(models: Mapping[str, ModelLike], corpus: str) -> str:
+    """What is compared, fit for the name of a folder."""
+    parts = [Path(model).name if isinstance(model, str | Path) else role for role, model in models.items()]
+    parts = [*parts[:2], *([f"and-{len(parts) - 2}-more"] if len(parts) > 2 else []), corpus]
+    return "-".join(["compare", *(re.sub(r"[^\w.-]+", "-", part)[:32].strip("-.") or "model" for part in parts)])
+
+
+def _corpus(
+    given: str | Path | Corpus, format: str | None, options: dict[str, Any]
+) -> tuple[str, dict[str, Any], Corpus]:
+    """The corpus by its name in the study, as a study file would write it, and itself."""
+    if isinstance(given, Corpus):
+        if format is not None or options:
+            raise SpecError("a corpus in memory has no format and no options", fix="give them to load_corpus")
+        return _plain(given.name), {"files": {}}, given
+    source: dict[str, Any] = {"format": format, "options": options}
+    in_catalog = format is None and isinstance(given, str) and find_entry(given) is not None
+    source["name" if in_catalog else "files"] = str(given)
+    loaded = load_corpus(str(given), format=format, **options)
+    cut = {split: share for split, share in CUT.items() if "train" in loaded.splits and split not in loaded.splits}
+    for split, share in cut.items():
+        loaded = loaded.hold_out(split, share)
+    name = Path(given).stem if not in_catalog and Path(given).is_file() else loaded.name
+    return _plain(name), {**source, **cut}, loaded
+
+
+def _plain(name: str) -> str:
+    return name.replace("/", "-") or "corpus"
+
+
+def _analysis(item: str | Mapping[str, Any], name: str, corpus: Corpus, wanted: Sequence[str] | None) -> dict[str, Any]:
+    """As a study file would write it, with tasks that the analysis takes."""
+    analysis, parameters = (item, {}) if isinstance(item, str) else next(iter(item.items()))
+    own = (parameters or {}).get("tasks", wanted)
+    tasks = _tasks(find_analysis(analysis), corpus, [own] if isinstance(own, str) else own)
+    return {analysis: {**(parameters or {}), "tasks": [f"{name}/{task}" for task in tasks]}}
+
+
+def _tasks(kind: type[Analysis], corpus: Corpus, wanted: Sequence[str] | None) -> list[str]:
+    """Those asked for, or by default the first two, of the tasks that the analysis takes."""
     if wanted is None:
-        wanted = [task for task in PREFERRED_TASKS if task in corpus.levels][:2]
-        wanted = wanted or [task for task, level in corpus.levels.items() if level == "token"][:1]
-    if not wanted:
-        raise SpecError(f"corpus {corpus.name!r} has no word-level task", fix=f"its tasks: {', '.join(corpus.levels)}")
-    return [f"corpus/{task}" for task in wanted]
-
-
-def _analysis(item: str | dict[str, Any], tasks: list[str]) -> dict[str, Any]:
-    if isinstance(item, str):
-        return {item: {"tasks": tasks}}
-    name, parameters = next(iter(item.items()))
-    return {name: {"tasks": tasks, **parameters}}
+        fitting = [task for task, level in corpus.levels.items() if level in kind.levels]
+        chosen = ([task for task in PREFERRED_TASKS if task in fitting] or fitting)[:2]
+    else:
+        chosen = [task for task in wanted if corpus.task(task).level in kind.levels]
+    if not chosen:
+        has = ", ".join(f"{task} ({level})" for task, level in corpus.levels.items())
+        raise SpecError(
+            f"{kind.name} takes tasks at level {', '.join(kind.levels)}; of {corpus.name!r} it was given "
+            f"{', '.join(wanted) if wanted else 'none'}",
+            fix=f"its tasks: {has}; choose one that fits, another corpus, or another analysis",
+        )
+    return chosen if kind.uses_labels else chosen[:1]

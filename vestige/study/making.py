@@ -13,9 +13,11 @@ from vestige.corpus.types import Corpus
 from vestige.errors import ModelError, SpecError
 from vestige.finetune.train import Tuned, finetune
 from vestige.models.adapters import AdapterEncoder
+from vestige.models.elmo import is_elmo
 from vestige.models.encoder import Encoder
-from vestige.models.load import RANDOM_TWIN_SEED, load_model, random_twin
+from vestige.models.load import RANDOM_TWIN_SEED, check_device, load_model, random_twin
 from vestige.models.sources import model_folder
+from vestige.models.telmo import is_telmo
 from vestige.study.spec import StudySpec
 
 
@@ -39,6 +41,14 @@ class Made:
     """How it was made, for study.lock.json."""
     source: dict[str, Any] | None
     """What `load_source` makes it from in another process; None of a model that is only in memory."""
+
+
+def check_sources(spec: StudySpec, given: Given) -> None:
+    """An error for a device or a model that is not here, before any work starts; hub models are fetched."""
+    check_device(spec.compute.device)
+    for name, model in spec.models.items():
+        if model.load is not None and name not in given.models and not (is_elmo(model.load) or is_telmo(model.load)):
+            model_folder(model.load, model.revision)
 
 
 def make_models(

@@ -19,7 +19,7 @@ from vestige.progress import bar
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations
 from vestige.study.cells import Cell, Side
-from vestige.study.making import Given, Made, make_models
+from vestige.study.making import Given, Made, check_sources, make_models
 from vestige.study.spec import AnalysisSpec, StudySpec
 
 
@@ -35,6 +35,8 @@ class Plan:
     corpora: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """What a reader of the results must know: words lost, tokens that differ, depths that differ."""
+    unpaired: list[str] = field(default_factory=list)
+    """Lines on models that are compared with nothing."""
 
 
 def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) -> Plan:
@@ -58,6 +60,7 @@ def _plan(spec: StudySpec, given: Given, cache: str | Path | None) -> Plan:
     corpora = {name: _corpus(spec, name, given) for name in spec.corpora}
     for analysis in spec.analyses:
         _check_levels(analysis, corpora)
+    check_sources(spec, given)
     plan = Plan(corpora={name: _describe_corpus(corpus) for name, corpus in corpora.items()})
     read: dict[tuple[str, int, str], _Read] = {}
     with bar("models made and read", sum(model.runs for model in spec.models.values())) as shown:
@@ -131,6 +134,7 @@ def _corpus(spec: StudySpec, name: str, given: Given) -> Corpus:
             format=wanted.format,
             name=None if wanted.files is None else name,
             dev=wanted.dev,
+            test=wanted.test,
             seed=wanted.seed,
             derive=wanted.derive,
             **wanted.options,

@@ -197,6 +197,7 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
     with explaining_storage(folder / LOCK):
         for name in (CHECKSUMS, "results.parquet"):
             (folder / name).unlink(missing_ok=True)
+        _remove_others(folder, spec, {cell.key for cell in plan.cells})
     written = [LOCK, "cells.parquet", "comparisons.parquet", "neuron_changes.parquet", "results.parquet"]
     for cell in plan.cells:
         for table in sorted(cell.folder.glob("*.parquet")):
@@ -233,6 +234,20 @@ def _copy(table: Path, place: Path) -> None:
     content = table.read_bytes()
     if not place.is_file() or place.read_bytes() != content:
         write_file(place, content)
+
+
+def _remove_others(folder: Path, spec: StudySpec, keys: Collection[str]) -> None:
+    """Tables of cells that an earlier run left and this one has not; of another study, its page too."""
+    try:
+        before = pq.read_table(folder / "cells.parquet", columns=["cell"]).column("cell").to_pylist()
+        same = json.loads((folder / LOCK).read_text())["spec"] == json.loads(json.dumps(spec.as_json()))
+    except (OSError, ValueError, LookupError, TypeError):
+        before, same = [], False
+    for key in {*before} - {*keys}:
+        for table in folder.glob(f"*/{key}.parquet"):
+            table.unlink()
+    for name in () if same else ("report.html",):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _write(path: Path, frame: pd.DataFrame) -> None:

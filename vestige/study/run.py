@@ -12,8 +12,10 @@ import pandas as pd
 
 from vestige.study.engines import local
 from vestige.study.failures import Failure
+from vestige.study.folders import default_folder, find_run, refuse_others
 from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
+from vestige.study.references import check_references
 from vestige.study.results import Tables, write_tables
 from vestige.study.spec import StudySpec, make_spec, read_spec
 from vestige.version import __version__
@@ -32,16 +34,30 @@ class Study:
         *,
         given: Given | None = None,
         cache: str | Path | None = None,
+        overwrite: bool = False,
     ) -> None:
         self.spec = spec
-        self.folder = Path(folder) if folder is not None else Path("runs") / spec.study
         self.given = given or Given()
+        self.folder = Path(folder) if folder is not None else default_folder(spec, self.given)
         self.cache = cache
+        self.overwrite = overwrite
 
     @classmethod
-    def from_file(cls, path: str | Path, folder: str | Path | None = None, **changes: Any) -> "Study":
-        """The study a YAML file describes; keyword arguments replace its top-level keys."""
-        return cls(read_spec(path, **changes), folder)
+    def from_file(
+        cls,
+        path: str | Path,
+        folder: str | Path | None = None,
+        *,
+        cache: str | Path | None = None,
+        overwrite: bool = False,
+        device: str | None = None,
+        **changes: Any,
+    ) -> "Study":
+        """The study a YAML file describes; `device` and further keywords replace what the file says."""
+        spec = read_spec(path, **changes)
+        if device is not None:
+            spec = spec.model_copy(update={"compute": spec.compute.model_copy(update={"device": device})})
+        return cls(spec, folder, cache=cache, overwrite=overwrite)
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any], folder: str | Path | None = None, **options: Any) -> "Study":
@@ -52,9 +68,14 @@ class Study:
         """Compute what is not there yet and write the tables; killing it loses only running cells.
 
         A cell that fails costs no other: the tables and the report are made from what finished, and `failed` of the
-        run names the rest. Only where every cell fails, the first error is raised.
+        run names the rest. Only where every cell fails, the first error is raised. A folder that holds the results
+        of another study, or of other weights or words, is left alone unless `overwrite` is set.
         """
+        self._refuse_others({"spec": self.spec.as_json()})
+        unpaired = check_references(self.spec)
         plan = make_plan(self.spec, self.given, self.cache)
+        plan.unpaired += unpaired
+        self._refuse_others({"models": plan.models, "corpora": plan.corpora})
         return self.write(plan, local.run(plan.cells, jobs, plan.in_memory))
 
     def write(self, plan: Plan, failures: Sequence[Failure] = ()) -> "StudyRun":
@@ -68,6 +89,10 @@ class Study:
             _log.warning("%s", failure.error)
         return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, failed)))
 
+    def _refuse_others(self, lock: dict[str, Any]) -> None:
+        if not self.overwrite:
+            refuse_others(self.folder, lock)
+
     def _lock(self, plan: Plan, failed: Sequence[Failure]) -> dict[str, Any]:
         return {
             "vestige": __version__,
@@ -78,6 +103,7 @@ class Study:
             "models": plan.models,
             "corpora": plan.corpora,
             "notes": plan.notes,
+            "unpaired": plan.unpaired,
             "failed": [failure.as_json() for failure in failed],
         }
 
@@ -90,8 +116,8 @@ class StudyRun:
 
     @classmethod
     def open(cls, folder: str | Path) -> "StudyRun":
-        """The run that a folder holds."""
-        return cls(Tables(Path(folder)))
+        """The run that a folder holds; `runs/NAME` will do where a study of that name has left one run."""
+        return cls(Tables(find_run(Path(folder))))
 
     @property
     def results(self) -> pd.DataFrame:

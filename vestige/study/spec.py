@@ -106,7 +106,8 @@ class CorpusSpec(_Strict):
     files: dict[str, str | list[str]] | str | None = None
     format: str | None = None
     dev: Annotated[Number, Field(gt=0, lt=1)] | None = None
-    """Share of train to cut off as dev, where a corpus has none."""
+    test: Annotated[Number, Field(gt=0, lt=1)] | None = None
+    """Shares of train to cut off as dev or test, where a corpus has none."""
     derive: Name | Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)] | None = None
     """A task to make from its trees or text, by name or as {name: options}; see `vestige ls derived`."""
     sample: Count | dict[str, Count] | None = None

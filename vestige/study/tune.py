@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +13,7 @@ from vestige.corpus.types import Corpus, Task
 from vestige.errors import SpecError
 from vestige.finetune.recipe import Recipe, default_recipe, load_recipe, make_recipe
 from vestige.finetune.train import Tuned, finetune
-from vestige.study.yaml_file import parse_yaml
+from vestige.study.key_values import key_values, reader_options
 
 
 def tune(
@@ -61,7 +60,7 @@ def find_task(
     options: Sequence[str] = (),
 ) -> Task:
     """A corpus of the catalog, one of its tasks, or a file with the labels of one."""
-    corpus, label = _corpus(name, format, dev, _said(options, "an option of the corpus", "sentence=text"))
+    corpus, label = _corpus(name, format, dev, reader_options(options))
     if label is None:
         if len(corpus.levels) != 1:
             raise SpecError(
@@ -74,29 +73,8 @@ def find_task(
 
 def find_recipe(name: str | None, changes: Sequence[str]) -> Recipe:
     """The named recipe, or the default one, with values changed as `key=value` says."""
-    said = _said(changes, "a change of the recipe", "rate=5e-5")
+    said = key_values(changes, "a change of the recipe", "rate=5e-5")
     return make_recipe(said) if name is None else load_recipe(name, **said)
-
-
-def _said(pairs: Sequence[str], what: str, example: str) -> dict[str, Any]:
-    """What `key=value` says, one key once."""
-    said: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals or not key:
-            raise SpecError(f"{what} is written key=value, found {pair!r}", fix=f"{example}, say")
-        if key in said:
-            raise SpecError(f"{what} is given twice: {key} is {said[key]!r} and {value!r}", fix="give it once")
-        said[key] = _value(value, pair)
-    return said
-
-
-def _value(text: str, where: str) -> Any:
-    """As YAML reads it; `5e-5` too, which YAML takes for text."""
-    with suppress(ValueError):
-        if "e" in text.lower():
-            return float(text)
-    return parse_yaml(text, repr(where))
 
 
 def _corpus(name: str, format: str | None, dev: float | None, options: dict[str, Any]) -> tuple[Corpus, str | None]:

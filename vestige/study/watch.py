@@ -22,6 +22,7 @@ from vestige.models.load import find_tokenizer
 from vestige.study.cells import Cell
 from vestige.study.engines import local
 from vestige.study.failures import Failure
+from vestige.study.folders import refuse_results
 from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
 from vestige.study.run import Study, StudyRun
@@ -46,10 +47,13 @@ class Watch:
         analyses: Sequence[str | dict[str, Any]] = ("layer_probe", "similarity"),
         limit: int | None = None,
         folder: str | Path = "runs/watch",
+        overwrite: bool = False,
         cache: str | Path | None = None,
     ) -> None:
         if every < 1:
             raise SpecError(f"a model cannot be measured every {every} steps", fix="give 1 or more")
+        if not overwrite:  # said before the training, not after it
+            refuse_results(Path(folder))
         self.tokenizer = find_tokenizer(tokenizer)
         self.corpus = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
         self.every, self.limit, self.folder, self.cache = every, limit, Path(folder), cache

@@ -270,7 +270,7 @@ def test_in_a_study_a_tuned_model_is_scored_on_its_own_task(tmp_path):
 
     def run(**settings):
         wanted["erasure"] |= settings
-        return Study(make_spec(raw), tmp_path / "run", given=given, cache=tmp_path / "cache").run()
+        return Study(make_spec(raw), tmp_path / "run", given=given, cache=tmp_path / "cache", overwrite=True).run()
 
     rows = run().results
     mine = rows[rows["metric"].str.startswith("task_")]

@@ -221,7 +221,7 @@ def run(place: Path, folder: Path, models, **changes):
         "compute": {"model_threads": 1},
         **changes,
     }
-    return Study.from_dict(raw, folder / "out", cache=folder / "cache").run()
+    return Study.from_dict(raw, folder / "out", cache=folder / "cache", overwrite=True).run()
 
 
 def accuracy(results, model) -> dict:
