@@ -41,7 +41,14 @@ def represent(folder: Path, made: Corpus, vector, layers=3, noise=1.0, pooling="
             array.flush()
         index = np.stack([np.arange(len(sentences)), np.full(len(sentences), -1)], axis=1).astype(np.int32)
         words = sum(len(sentence.words) for sentence in sentences)
-        losses = {"words": words, "truncated_words": 0, "vanished_words": 0}
+        losses = {
+            "words": words,
+            "truncated_words": 0,
+            "vanished_words": 0,
+            "sink_words": 0,
+            "word_tokens": words,
+            "unknown_tokens": 0,
+        }
         write_manifest(place, index, {"widths": [WIDTH] * layers, "rows": len(sentences), "pooling": pooling, **losses})
         found[split] = Representations.open(place)
     return Inputs(made.task("label"), found, "made-up model")

@@ -50,6 +50,9 @@ def represent(
             "words": len(index),
             "truncated_words": 0,
             "vanished_words": 0,
+            "sink_words": 0,
+            "word_tokens": 0,
+            "unknown_tokens": 0,
         }
         write_manifest(place, index, manifest)
         found[split] = Representations.open(place)

@@ -6,7 +6,7 @@ recorded, never dropped silently.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from transformers import PreTrainedTokenizerBase
@@ -22,7 +22,7 @@ SPECIAL = -1
 """The word index of a token that belongs to no word ([CLS], <sep>, ...)."""
 
 SINK = -2
-"""The word index of a token put before the sentence to draw attention; no sentence mean has it."""
+"""The word index of an attention sink, put before the sentence or left out of it; no sentence mean has it."""
 
 _CHUNK = 512
 
@@ -40,12 +40,19 @@ class Encoded:
     """How many words the sentence has."""
     kept: int
     """How many of them, from the left, fitted into the model's limit."""
+    sink_word: int | None = None
+    """The word whose first token is an attention sink that is left out: that token's word index is SINK."""
 
     @property
     def vanished(self) -> list[int]:
         """Kept words for which the tokenizer made no token at all."""
-        present = set(self.word_of)
+        present = {*self.word_of, self.sink_word}
         return [word for word in range(self.kept) if word not in present]
+
+    @property
+    def sunk(self) -> list[int]:
+        """Words that have no token but the sink."""
+        return [] if self.sink_word is None or self.sink_word in self.word_of else [self.sink_word]
 
 
 Encode = Callable[[Sequence[Sentence]], list[Encoded]]
@@ -121,6 +128,13 @@ def with_sink(token: int | None, encoded: Encoded) -> Encoded:
     if token is None:
         raise ModelError("the tokenizer has neither BOS nor EOS to put before a sentence", fix="leave `sink` out")
     return Encoded((token, *encoded.ids), (0, *encoded.type_ids), (SINK, *encoded.word_of), encoded.words, encoded.kept)
+
+
+def without_sink(encoded: Encoded) -> Encoded:
+    """The same tokens, of which the first belongs to no word, unless it is a special one."""
+    if encoded.word_of[0] < 0:
+        return encoded
+    return replace(encoded, word_of=(SINK, *encoded.word_of[1:]), sink_word=encoded.word_of[0])
 
 
 def _shorten(

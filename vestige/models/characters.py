@@ -139,6 +139,7 @@ class CharacterEncoder:
     """
 
     kind = ""
+    leaves_out_first = False
     sequential = False
     """Whether states depend on what was run before, so that sentences must be run in order, one by one."""
     limit: int | None = None
@@ -161,6 +162,10 @@ class CharacterEncoder:
     def contextualize(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         """Layers 1 and up, (sentences, tokens, width), from the embedded tokens of padded sentences."""
         raise NotImplementedError
+
+    def unknown_tokens(self, encoded: Encoded) -> int:
+        """Characters are never unknown."""
+        return 0
 
     def reset(self) -> None:
         """Forget what was run before; a network that reads every sentence by itself has nothing to forget."""

@@ -17,6 +17,10 @@ class Encoder(Protocol):
     """Whether what was run before changes the numbers (a stateful ELMo): sentences then go in order, one by one."""
 
     @property
+    def leaves_out_first(self) -> bool:
+        """Whether the hidden state of the first token is an attention sink, of which no vector is made."""
+
+    @property
     def widths(self) -> tuple[int, ...]:
         """Width of every layer, embeddings (layer 0) first."""
 
@@ -26,6 +30,9 @@ class Encoder(Protocol):
 
     def encode(self, sentences: Sequence[Sentence], on_overflow: Overflow = "truncate") -> list[Encoded]:
         """Tokens of every sentence, with the words they belong to."""
+
+    def unknown_tokens(self, encoded: Encoded) -> int:
+        """How many tokens of words stand for whatever the vocabulary lacks."""
 
     def hidden_states(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
         """Per layer a tensor (sentences, tokens, width), padded on the right."""

@@ -19,6 +19,7 @@ from vestige.models.chat import encode_chat, frame_of
 from vestige.models.identity import config_identity, hash_tensors, tokenizer_digest
 from vestige.models.prefix_space import with_prefix_space
 from vestige.models.reading import AS_IS, Reading
+from vestige.models.sink import has_sink
 from vestige.models.weights import stored_tensors
 
 TOLERANCE = 1e-5
@@ -96,10 +97,33 @@ class HuggingFaceEncoder:
     @cached_property
     def fingerprint(self) -> str:
         identity = [self.weights_digest(), config_identity(self.config), tokenizer_digest(self.tokenizer)]
-        changes = self.reading.changes()
+        changes = self.how_read()
         if self.reading.chat is not None:
             changes["frame"] = frame_of(self.tokenizer, self.reading.chat)
         return digest_json([*identity, changes] if changes else identity)
+
+    @cached_property
+    def leaves_out_first(self) -> bool:
+        if self.reading.sink == "auto":
+            return has_sink(self)
+        return self.reading.sink == "leave_out"
+
+    def settle_sink(self, leave_out: bool) -> None:
+        """Decide `auto` as it was decided for the model that this one is compared with."""
+        if self.reading.sink == "auto":
+            self.leaves_out_first = leave_out
+            self.__dict__.pop("fingerprint", None)
+
+    def how_read(self) -> dict[str, Any]:
+        """What differs from a plain reading, with `auto` decided."""
+        changes = self.reading.changes()
+        if self.reading.sink != "add":
+            changes.pop("sink", None)
+        return changes | ({"sink": "leave_out"} if self.leaves_out_first else {})
+
+    def unknown_tokens(self, encoded: Encoded) -> int:
+        unknown = self.tokenizer.unk_token_id
+        return sum(word >= 0 and token == unknown for token, word in zip(encoded.ids, encoded.word_of, strict=True))
 
     def weights_digest(self) -> str:
         """Hash of the weights that shape the layers."""
@@ -113,7 +137,7 @@ class HuggingFaceEncoder:
         plain: Encode = partial(encode_words, self.tokenizer)
         if self.reading.chat is not None:
             plain = partial(encode_chat, self.tokenizer, frame_of(self.tokenizer, self.reading.chat))
-        if not self.reading.sink:
+        if self.reading.sink != "add":
             return plain
         token = self.tokenizer.bos_token_id
         token = self.tokenizer.eos_token_id if token is None else token
@@ -216,7 +240,7 @@ class HuggingFaceEncoder:
             "widths": list(self.widths),
             "limit": self.limit,
             "commit": getattr(self.config, "_commit_hash", None),
-            **({"reading": self.reading.changes()} if self.reading.changes() else {}),
+            **({"reading": how} if (how := self.how_read()) else {}),
         }
 
     def random_twin(self, seed: int = 1234) -> "HuggingFaceEncoder":
@@ -230,6 +254,7 @@ class HuggingFaceEncoder:
             drawn = AutoModel.from_config(self.config, dtype=torch.float32, trust_remote_code=own_code)
         twin = HuggingFaceEncoder(drawn, self.tokenizer, f"{self.name} (random twin)", self.device, self.reading)
         twin.alone = self.alone
+        twin.settle_sink(self.leaves_out_first)
         random = dict(twin.model.named_parameters())
         for name, weight in stored_tensors(self.model):
             if weight.ndim > 1 and name in random and torch.equal(weight, random[name].data.to(weight.dtype)):

@@ -62,7 +62,7 @@ def keep(model: PreTrainedModel, blocks: Sequence[int], part: Part = "encoder") 
 
 def keep_blocks(encoder: HuggingFaceEncoder, keep: Sequence[int], name: str | None = None) -> HuggingFaceEncoder:
     """The same for an encoder, with adapters or without: a copy that has only these blocks."""
-    depth = encoder.depth
+    depth, _ = encoder.depth, encoder.leaves_out_first  # the sink is the whole model's, and is copied along
     copied = deepcopy({name: encoder.__dict__[name] for name in _WEIGHTS if name in encoder.__dict__})
     part = encoder.reading.part
     parts = find_parts(copied["model"], part, depth)

@@ -17,7 +17,7 @@ from vestige.errors import RepresentationError
 from vestige.models.align import Encoded, Overflow
 from vestige.models.encoder import Encoder
 from vestige.progress import bar
-from vestige.representations.pool import POOLINGS, REDUCE, WORD_POOLINGS, groups_for
+from vestige.representations.pool import POOLINGS, REDUCE, WORD_POOLINGS, groups_for, readable
 from vestige.representations.store import (
     FORMAT,
     Representations,
@@ -56,7 +56,7 @@ def represent(
     with explaining_storage(root):
         missing = [pooling for pooling in poolings if not stored(root / pooling)]
     if missing:
-        encoded = encoder.encode(sentences, on_overflow)
+        encoded = readable(encoder, encoder.encode(sentences, on_overflow))
         _check_vanished(sentences, encoded, encoder.name, on_vanished)
         with ExitStack() as stack:
             writers = {
@@ -121,6 +121,9 @@ class _Writer:
                 "truncated_sentences": sum(sentence.kept < sentence.words for sentence in encoded),
                 "truncated_words": sum(sentence.words - sentence.kept for sentence in encoded),
                 "vanished_words": sum(len(sentence.vanished) for sentence in encoded),
+                "sink_words": sum(len(sentence.sunk) for sentence in encoded),
+                "word_tokens": sum(word >= 0 for sentence in encoded for word in sentence.word_of),
+                "unknown_tokens": sum(encoder.unknown_tokens(sentence) for sentence in encoded),
                 "words_digest": words_digest(sentences),
                 "tokens": digest_json([sentence.ids for sentence in encoded]),
             },
@@ -145,7 +148,7 @@ def _rows_of(encoded: Encoded, pooling: str, on_vanished: Vanished) -> _Rows:
         return _Rows(words, np.arange(len(words)), len(words))
     if pooling not in WORD_POOLINGS:
         return _Rows(np.array([-1]), np.array([0]), 1)
-    gone = set(encoded.vanished) if on_vanished == "skip" else ()
+    gone = {*encoded.sunk, *(encoded.vanished if on_vanished == "skip" else ())}
     words = np.array([word for word in range(encoded.kept) if word not in gone], dtype=int)
     return _Rows(words, words, encoded.kept)
 

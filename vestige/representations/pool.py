@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from vestige.models.align import SINK, Encoded
+from vestige.models.align import SINK, Encoded, without_sink
 from vestige.models.encoder import Encoder
 
 WordPooling = Literal["first", "last", "mean", "max"]
@@ -62,13 +62,15 @@ def piece_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
 
 
 def sentence_groups(batch: Sequence[Encoded], device: torch.device, specials: bool = True) -> Groups:
-    """A row for every sentence: all its tokens, with or without special ones, an added sink left out."""
-    sentence, position = [], []
+    """A row for every sentence: all its tokens, with or without special ones; no sink, unless nothing else is there."""
+    sentence: list[int] = []
+    position: list[int] = []
     for index, encoded in enumerate(batch):
-        for place, word in enumerate(encoded.word_of):
-            if word >= 0 or (specials and word != SINK):
-                sentence.append(index)
-                position.append(place)
+        places = [p for p, word in enumerate(encoded.word_of) if word >= 0 or (specials and word != SINK)]
+        if not places and encoded.sink_word is not None:
+            places = [0]
+        sentence += [index] * len(places)
+        position += places
     return _groups(sentence, position, sentence, len(batch), device)
 
 
@@ -136,8 +138,14 @@ REDUCE: dict[str, Callable[[Tensor, Groups], Tensor]] = {
 }
 
 
+def readable(encoder: Encoder, encoded: Sequence[Encoded]) -> list[Encoded]:
+    """The sentences as vectors are made of them: without the first token where it is a sink that is left out."""
+    return [without_sink(sentence) for sentence in encoded] if encoder.leaves_out_first else list(encoded)
+
+
 def groups_for(pooling: str, batch: Sequence[Encoded], encoder: Encoder, device: torch.device) -> Groups:
-    """The rows that a pooling makes of a batch."""
+    """The rows that a pooling makes of a batch; a sink that is left out is in none of them."""
+    batch = readable(encoder, batch)
     if pooling in WORD_POOLINGS:
         return word_groups(batch, device)
     if pooling == "pieces":

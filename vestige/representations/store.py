@@ -18,7 +18,7 @@ import numpy as np
 
 from vestige.cache import demand, whole
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the layout of the folder or the meaning of its numbers changes."""
 MANIFEST = "manifest.json"
 
@@ -78,11 +78,20 @@ def stored(folder: Path) -> bool:
     return whole(folder, lambda name: name == MANIFEST)
 
 
+_LOST = {
+    "truncated_words": "words",
+    "vanished_words": "words",
+    "sink_words": "words",
+    "unknown_tokens": "word_tokens",
+}
+"""What is counted, and among what."""
+
+
 def lost_words(splits: Iterable[Representations]) -> Iterator[dict[str, Any]]:
-    """Results on words that have no vector of their own, over all splits."""
+    """Results on words that have no vector of their own, and on unknown tokens, over all splits."""
     found = [split.manifest for split in splits]
-    for metric in ("truncated_words", "vanished_words"):
-        yield {"metric": metric, "value": sum(m[metric] for m in found), "n": sum(m["words"] for m in found)}
+    for metric, among in _LOST.items():
+        yield {"metric": metric, "value": sum(m[metric] for m in found), "n": sum(m[among] for m in found)}
 
 
 def expect(array: np.ndarray, span: slice) -> None:

@@ -296,7 +296,7 @@ def test_in_a_study_a_tuned_model_is_scored_on_its_own_task(tmp_path):
     page, rows = (one := run(own_split=None)).report().read_text(encoding="utf-8"), one.results
     assert not rows["metric"].str.startswith("task_").any()
     assert "tuned is not scored on its own task: its corpus has neither dev nor test" in page
-    models["base"] = {"load": models["base"], "read": {"sink": True}}
+    models["base"] = {"load": models["base"], "read": {"sink": "add"}}
     rows = run().results
     assert "(sink)" in rows[rows["metric"] == "own_task_left_out"]["subset"].item()
     rows = run(own_task=False).results

@@ -111,7 +111,7 @@ class TestDeviceMap:
 
     def test_other_readings_work_there_too(self, tmp_path):
         folder = tiny.save("gpt2", tmp_path / "gpt2")
-        reading = {"final_norm": "pre", "sink": True}
+        reading = {"final_norm": "pre", "sink": "add"}
         placed = load_model(folder, device_map=ON_DISK["gpt2"], **reading)
         assert equal(states(placed), states(load_model(folder, **reading)))
 

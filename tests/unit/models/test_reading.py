@@ -109,7 +109,7 @@ class TestFinalNorm:
 class TestSink:
     @pytest.mark.parametrize(("family", "token"), [("gpt2", "<|endoftext|>"), ("qwen", "<|im_end|>"), ("xlnet", "<s>")])
     def test_a_token_is_put_before_the_sentence(self, family, token, cache):
-        plain, sunk = read(family), read(family, sink=True)
+        plain, sunk = read(family), read(family, sink="add")
         (before,), (after,) = plain.encode(SENTENCES[:1]), sunk.encode(SENTENCES[:1])
         assert after.ids == (tiny.tokenizer(family).convert_tokens_to_ids(token), *before.ids)
         assert after.word_of == (SINK, *before.word_of)
@@ -125,11 +125,11 @@ class TestSink:
 
     @pytest.mark.parametrize("family", ["llama", "bert", "roberta", "bart"])
     def test_where_one_is_there_already_nothing_is_added(self, family):
-        assert read(family, sink=True).encode(SENTENCES) == read(family).encode(SENTENCES)
+        assert read(family, sink="add").encode(SENTENCES) == read(family).encode(SENTENCES)
 
     def test_room_is_made_for_it(self):
         long = Sentence("long", ("fox",) * 100)
-        (plain,), (sunk,) = read("gpt2").encode([long]), read("gpt2", sink=True).encode([long])
+        (plain,), (sunk,) = read("gpt2").encode([long]), read("gpt2", sink="add").encode([long])
         assert len(sunk.ids) <= 64 and sunk.word_of[0] == SINK
         assert sunk.kept == plain.kept - 1 or len(plain.ids) < 64
 
@@ -137,7 +137,76 @@ class TestSink:
         bare = deepcopy(tiny.tokenizer("qwen"))
         bare.bos_token = bare.eos_token = None
         with pytest.raises(ModelError, match="neither BOS nor EOS"):
-            load_model(uneven("qwen"), tokenizer=bare, sink=True)
+            load_model(uneven("qwen"), tokenizer=bare, sink="add")
+
+
+def with_a_sink(times: float = 300.0):
+    """A tiny GPT-2 whose first position is huge, whatever the token."""
+    model = uneven("gpt2")
+    model.wpe.weight.data[0] *= times
+    return model
+
+
+class TestSinkLeftOut:
+    def test_it_is_found_from_the_hidden_states(self):
+        assert read("gpt2", with_a_sink()).leaves_out_first
+        assert not any(read(family).leaves_out_first for family in ("gpt2", "qwen", "llama", "bert", "t5", "xlnet"))
+
+    def test_a_special_first_token_is_no_words(self):
+        assert not read("gpt2", with_a_sink(), sink="add").leaves_out_first
+
+    @pytest.mark.parametrize("pooling", ["first", "last", "mean", "max"])
+    def test_words_have_no_part_in_it(self, pooling, cache):
+        encoder, plain = read("gpt2", with_a_sink()), read("gpt2", with_a_sink(), sink="keep")
+        (encoded,) = encoder.encode(SENTENCES[:1])
+        assert encoded == plain.encode(SENTENCES[:1])[0]
+        single = encoded.word_of.count(0) == 1
+        found, whole = (represent(e, SENTENCES[:1], [pooling], cache=cache)[pooling] for e in (encoder, plain))
+        assert found.index[:, 1].tolist() == list(range(single, len(WORDS)))
+        assert found.manifest["sink_words"] == single and found.manifest["vanished_words"] == 0
+        for layer in range(found.layers):
+            assert np.array_equal(found.layer(layer)[1 - single :], whole.layer(layer)[1:])
+        assert encoder.fingerprint != plain.fingerprint
+        assert encoder.describe()["reading"] == {"sink": "leave_out"}
+
+    def test_a_first_word_of_several_tokens_keeps_the_others(self, cache):
+        sentence = [Sentence("a", ("antidisestablishmentarianism", "fox"))]
+        encoder = read("gpt2", with_a_sink())
+        (encoded,) = encoder.encode(sentence)
+        pieces = encoded.word_of.count(0)
+        assert pieces > 2
+        states = encoder.hidden_states([encoded])
+        found = represent(encoder, sentence, ["first", "mean"], cache=cache)
+        for layer, state in enumerate(states):
+            assert np.allclose(found["first"].layer(layer)[0], state[0, 1], atol=1e-5)
+            assert np.allclose(found["mean"].layer(layer)[0], state[0, 1:pieces].mean(0), atol=1e-5)
+
+    def test_sentences_have_no_part_in_it_unless_there_is_nothing_else(self, cache):
+        encoder = read("gpt2", with_a_sink())
+        one = Sentence("one", ("a",))
+        batch = encoder.encode([SENTENCES[0], one])
+        assert len(batch[1].ids) == 1
+        states = encoder.hidden_states(batch)
+        found = represent(encoder, [SENTENCES[0], one], ["sentence_mean", "sentence_max"], cache=cache)
+        own = len(batch[0].ids)
+        for layer, state in enumerate(states):
+            assert np.allclose(found["sentence_mean"].layer(layer)[0], state[0, 1:own].mean(0), atol=1e-4)
+            assert np.allclose(found["sentence_max"].layer(layer)[0], state[0, 1:own].amax(0), atol=1e-4)
+            assert np.allclose(found["sentence_mean"].layer(layer)[1], state[1, 0], atol=1e-2)
+
+    def test_its_twin_and_its_parts_are_read_alike(self):
+        encoder = read("gpt2", with_a_sink())
+        assert encoder.random_twin(1).leaves_out_first and keep_blocks(encoder, [0, 1]).leaves_out_first
+        assert not read("gpt2").random_twin(1).leaves_out_first
+
+    def test_it_can_be_settled_by_the_model_it_is_compared_with(self):
+        encoder = read("gpt2")
+        before = encoder.fingerprint
+        encoder.settle_sink(True)
+        assert encoder.leaves_out_first and encoder.fingerprint == read("gpt2", sink="leave_out").fingerprint != before
+        kept = read("gpt2", with_a_sink(), sink="keep")
+        kept.settle_sink(True)
+        assert not kept.leaves_out_first
 
 
 class TestChat:
@@ -212,7 +281,7 @@ class TestChat:
         assert len({one.fingerprint, two.fingerprint, read("qwen").fingerprint}) == 3
 
     def test_with_a_sink_it_stays_as_it_is(self):
-        assert read("qwen", chat="user", sink=True).encode(SENTENCES) == read("qwen", chat="user").encode(SENTENCES)
+        assert read("qwen", chat="user", sink="add").encode(SENTENCES) == read("qwen", chat="user").encode(SENTENCES)
 
     def test_no_template(self):
         with pytest.raises(ModelError, match="has no chat template"):
@@ -293,7 +362,7 @@ class TestReading:
     def test_defaults_leave_no_trace(self):
         assert Reading().changes() == {}
         plain = read("qwen")
-        said = read("qwen", final_norm="as_is", sink=False, chat=None, part="encoder")
+        said = read("qwen", final_norm="as_is", sink="auto", chat=None, part="encoder")
         assert plain.fingerprint == said.fingerprint
         assert "reading" not in plain.describe()
         assert read("qwen", final_norm="pre").describe()["reading"] == {"final_norm": "pre"}

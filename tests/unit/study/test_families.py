@@ -35,15 +35,15 @@ class TestExpansion:
     def test_replicates_and_what_is_made_from_them(self):
         expanded = expand(
             {
-                "base": {"load": ["x", "y"], "read": {"sink": True}},
+                "base": {"load": ["x", "y"], "read": {"sink": "add"}},
                 "tuned": {"finetune": {"of": "base", "task": "c/t"}, "runs": 3},
                 "twin": {"random_twin_of": "base"},
                 "further": {"load": ["p", "q"], "reference": "base"},
             }
         )
         assert expanded == {
-            "base#0": {"load": "x", "read": {"sink": True}, "pretrain_seed": 0},
-            "base#1": {"load": "y", "read": {"sink": True}, "pretrain_seed": 1},
+            "base#0": {"load": "x", "read": {"sink": "add"}, "pretrain_seed": 0},
+            "base#1": {"load": "y", "read": {"sink": "add"}, "pretrain_seed": 1},
             "tuned#0": {"finetune": {"of": "base#0", "task": "c/t"}, "runs": 3, "pretrain_seed": 0},
             "tuned#1": {"finetune": {"of": "base#1", "task": "c/t"}, "runs": 3, "pretrain_seed": 1},
             "twin#0": {"random_twin_of": "base#0", "pretrain_seed": 0},
@@ -158,10 +158,10 @@ class TestSpec:
             ({"load": "x", "read": {"sync": True}}, "did you mean 'sink'?"),
             ({"load": "x", "read": {"final_norm": "befor"}}, "'as_is', 'pre' or 'post' (found 'befor')"),
             ({"load": "x", "read": {"part": "middle"}}, "'encoder' or 'decoder' (found 'middle')"),
-            ({"load": "x", "sink": True}, "unknown key"),
+            ({"load": "x", "sink": "add"}, "unknown key"),
             ({"load": "x", "adapter_off": "base"}, "exactly one of"),
             ({"load": "x", "runs": 3}, "runs belongs to a model with finetune, found with load"),
-            ({"random_twin_of": "base", "read": {"sink": True}}, "read belongs to a model with load"),
+            ({"random_twin_of": "base", "read": {"sink": "add"}}, "read belongs to a model with load"),
             ({"adapter_off": "base", "tokenizer": "x"}, "tokenizer belongs to a model with load"),
             ({"load": "x", "reference": ["base"]}, "reference"),
             ({"load": "x", "reference": "bse"}, "did you mean 'base'?"),
@@ -179,8 +179,8 @@ class TestSpec:
 
     def test_readings_and_places_are_kept(self):
         places = {"embeddings": "cpu", "encoder": "disk"}
-        made = self.spec({"load": "x", "read": {"chat": "user", "sink": True}, "device_map": places}).models["other"]
-        assert made.read.changes() == {"chat": "user", "sink": True}
+        made = self.spec({"load": "x", "read": {"chat": "user", "sink": "add"}, "device_map": places}).models["other"]
+        assert made.read.changes() == {"chat": "user", "sink": "add"}
         assert made.device_map == places
 
 
@@ -376,7 +376,7 @@ class TestElmo:
         assert set(finished.comparisons["layer"]) == {0, 1, 2, 3}
 
     @pytest.mark.parametrize(
-        "option", [{"read": {"sink": True}}, {"device_map": "auto"}, {"tokenizer": "base-0"}, {"base": "base-0"}]
+        "option", [{"read": {"sink": "add"}}, {"device_map": "auto"}, {"tokenizer": "base-0"}, {"base": "base-0"}]
     )
     def test_what_it_cannot_do_is_said(self, option, place, tmp_path):
         key = "sink" if "read" in option else next(iter(option))
