@@ -52,7 +52,7 @@ class AdapterEncoder(HuggingFaceEncoder):
         name = name or f"{self.name} (base)"
         made = AdapterEncoder(self.peft, self.backbone, self.tokenizer, name, None, self.reading, active=False)
         made.alone = self.alone
-        made.settle_sink(self.leaves_out_first)
+        made.leaves_out_first = self.leaves_out_first
         return made
 
     def weights_digest(self) -> str:

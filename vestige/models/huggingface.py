@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -108,11 +109,14 @@ class HuggingFaceEncoder:
             return has_sink(self)
         return self.reading.sink == "leave_out"
 
-    def settle_sink(self, leave_out: bool) -> None:
-        """Decide `auto` as it was decided for the model that this one is compared with."""
-        if self.reading.sink == "auto":
-            self.leaves_out_first = leave_out
-            self.__dict__.pop("fingerprint", None)
+    def sink_like(self, leave_out: bool) -> "HuggingFaceEncoder":
+        """The same model with `auto` decided as for the one that it is compared with."""
+        if self.reading.sink != "auto" or self.leaves_out_first == leave_out:
+            return self
+        made = copy(self)
+        made.__dict__.pop("fingerprint", None)
+        made.leaves_out_first = leave_out
+        return made
 
     def how_read(self) -> dict[str, Any]:
         """What differs from a plain reading, with `auto` decided."""
@@ -254,7 +258,7 @@ class HuggingFaceEncoder:
             drawn = AutoModel.from_config(self.config, dtype=torch.float32, trust_remote_code=own_code)
         twin = HuggingFaceEncoder(drawn, self.tokenizer, f"{self.name} (random twin)", self.device, self.reading)
         twin.alone = self.alone
-        twin.settle_sink(self.leaves_out_first)
+        twin.leaves_out_first = self.leaves_out_first
         random = dict(twin.model.named_parameters())
         for name, weight in stored_tensors(self.model):
             if weight.ndim > 1 and name in random and torch.equal(weight, random[name].data.to(weight.dtype)):

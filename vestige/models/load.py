@@ -135,15 +135,29 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
+_VOCABULARIES = ("tokenizer.model", "tekken.json")
+"""Files that transformers turns into a tokenizer of any class."""
+
+_SAVE_TOKENIZER = (
+    "save the tokenizer there (tokenizer.save_pretrained), or name the folder that has it: tokenizer= of load_model, "
+    "tokenizer: of a model in a study file, --tokenizer of vestige compare"
+)
+
+
 def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """The folder's tokenizer, as it was saved; nobody is asked whether its code may run."""
+    """The folder's tokenizer, as it was saved; nobody is asked whether its code may run.
+
+    Of a folder without its files, as `model.save_pretrained()` alone leaves it, transformers makes a tokenizer that
+    knows a handful of special tokens and no word at all.
+    """
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
     except Exception as error:
-        raise ModelError(
-            f"{folder}: its tokenizer does not load ({error})",
-            fix="copy tokenizer.json and tokenizer_config.json of the base model there, or pass tokenizer=",
-        ) from error
+        raise ModelError(f"{folder}: its tokenizer does not load ({error})", fix=_SAVE_TOKENIZER) from error
+    wanted = dict.fromkeys(("tokenizer.json", *tokenizer.vocab_files_names.values(), *_VOCABULARIES))
+    if not any((folder / name).exists() for name in wanted):
+        raise ModelError(f"{folder}: no tokenizer in it, expected {next(iter(wanted))}", fix=_SAVE_TOKENIZER)
+    return tokenizer
 
 
 def load_backbone(

@@ -117,7 +117,7 @@ def _options(spec: StudySpec, name: str) -> dict[str, Any]:
     """What `load_model` is told of a model besides its source."""
     model = spec.models[name]
     return {
-        "tokenizer": model.tokenizer,
+        "tokenizer": spec.models[model.tokenizer].load if model.tokenizer in spec.models else model.tokenizer,
         "revision": model.revision,
         "device": spec.compute.device,
         "base": model.base,

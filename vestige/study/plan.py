@@ -1,7 +1,7 @@
 """From a spec to cells: models are made, hidden states extracted, and every cell gets its name."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from vestige.representations.store import Representations
 from vestige.study.cells import Cell, Side
 from vestige.study.making import Given, Made, check_sources, make_models
 from vestige.study.spec import AnalysisSpec, StudySpec
+from vestige.study.tokens import check_unknown, token_facts
 
 
 @dataclass
@@ -34,9 +35,11 @@ class Plan:
     """By model name, a description per run."""
     corpora: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    """What a reader of the results must know: words lost, tokens that differ, depths that differ."""
+    """What a reader of the results must know: words lost, depths that differ."""
     unpaired: list[str] = field(default_factory=list)
     """Lines on models that are compared with nothing."""
+    tokens: list[dict[str, Any]] = field(default_factory=list)
+    """Of every model and corpus: unknown tokens, sinks left out, whether it is cut as by the model's reference."""
 
 
 def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) -> Plan:
@@ -63,22 +66,42 @@ def _plan(spec: StudySpec, given: Given, cache: str | Path | None) -> Plan:
     check_sources(spec, given)
     plan = Plan(corpora={name: _describe_corpus(corpus) for name, corpus in corpora.items()})
     read: dict[tuple[str, int, str], _Read] = {}
+    sinks: dict[str, bool] = {}
     with bar("models made and read", sum(model.runs for model in spec.models.values())) as shown:
         for made in make_models(spec, corpora, given, root, [name for name in spec.models if _asking(spec, name)]):
+            made = _read_alike(spec, made, sinks)
             plan.models.setdefault(made.name, []).append({**made.encoder.describe(), **made.about})
             if made.source is None:
                 plan.in_memory[made.name] = made.encoder
             heads = _heads(spec, made)
             for corpus in _corpora_of(spec, made.name):
+                if spec.compute.on_unknown == "error":
+                    check_unknown(made.encoder, made.name, corpus, corpora[corpus])
                 found = _represent(spec, corpus, corpora[corpus], made, root)
                 read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found, heads)
-                plan.notes += _losses(made, corpus, found) if made.run == 0 else []
+                if made.run == 0:
+                    plan.notes += _losses(made, corpus, found)
+                    plan.tokens.append(token_facts(made.encoder, made.name, corpus, corpora[corpus], found))
             shown.advance()
     for (name, run, corpus), mine in read.items():
         reference = read.get((spec.reference_of(name) or "", 0, corpus))
         plan.cells += _cells(spec, name, run, corpus, corpora, mine, reference, root)
-    plan.notes += _mismatches(spec, plan, read)
+    plan.notes += _depths(spec, plan)
+    for facts in plan.tokens:
+        other = spec.reference_of(facts["model"])
+        both = [read.get((name or "", 0, facts["corpus"])) for name in (facts["model"], other)]
+        cut = {side.tokens for side in both if side is not None and side.tokens is not None}
+        facts["cut_unlike"] = other if len(cut) > 1 else None
     return plan
+
+
+def _read_alike(spec: StudySpec, made: Made, sinks: dict[str, bool]) -> Made:
+    """A model leaves its attention sink out where its reference does: both have the same words to be compared on."""
+    reference = spec.reference_of(made.name)
+    if reference in sinks and isinstance(made.encoder, HuggingFaceEncoder):
+        made = replace(made, encoder=made.encoder.sink_like(sinks[reference]))
+    sinks.setdefault(made.name, made.encoder.leaves_out_first)
+    return made
 
 
 @dataclass(frozen=True)
@@ -317,20 +340,13 @@ def _losses(made: Made, corpus: str, representations: Mapping[str, Mapping[str, 
     return notes
 
 
-def _mismatches(spec: StudySpec, plan: Plan, read: Mapping[tuple[str, int, str], _Read]) -> list[str]:
-    """Pairs of models that do not see the same tokens or do not have the same depth."""
+def _depths(spec: StudySpec, plan: Plan) -> list[str]:
+    """Pairs of models that do not have the same depth."""
     notes = []
     for name in spec.models:
         reference = spec.reference_of(name)
         if reference is None:
             continue
-        for corpus in _corpora_of(spec, name):
-            both = [read[model, 0, corpus].tokens for model in (name, reference) if (model, 0, corpus) in read]
-            if None not in both and len(set(both)) > 1:
-                notes.append(
-                    f"{name} and {reference} cut {corpus} into different tokens: word-level probes still compare "
-                    "(on the words both have), token-level measures would not"
-                )
         deep, shallow = plan.models[name][0]["layers"] - 1, plan.models[reference][0]["layers"] - 1
         if deep != shallow:
             notes.append(

@@ -104,6 +104,7 @@ class Study:
             "corpora": plan.corpora,
             "notes": plan.notes,
             "unpaired": plan.unpaired,
+            "tokens": plan.tokens,
             "failed": [failure.as_json() for failure in failed],
         }
 

@@ -64,6 +64,7 @@ class ModelSpec(_Strict):
 
     load: Name | None = None
     tokenizer: Name | None = None
+    """A folder, a hub id, or the name of a loaded model of the study, if not the one that lies with the weights."""
     revision: Name | None = None
     base: Name | None = None
     """What an adapter is put onto, if not the base it names."""
@@ -137,6 +138,8 @@ class ComputeSpec(_Strict):
     """Of stored representations."""
     on_overflow: Literal["truncate", "error"] = "truncate"
     on_vanished: Literal["zero", "error", "skip"] = "zero"
+    on_unknown: Literal["error", "allow"] = "error"
+    """Of a corpus of which more than a fifth of the tokens are unknown to a model's tokenizer."""
 
 
 class CompareSpec(_Strict):

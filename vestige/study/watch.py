@@ -99,6 +99,7 @@ class Watch:
             seen |= {(cell.model, cell.key): cell for cell in found.cells}
             plan.models |= found.models
             plan.notes += [note for note in found.notes if note not in plan.notes]
+            plan.tokens += [facts for facts in found.tokens if facts not in plan.tokens]
         plan.cells = list(seen.values())
         return Study(spec, self.folder, given=Given(corpora={"corpus": self.corpus}), cache=self.cache).write(
             plan, self.failures

@@ -202,11 +202,11 @@ class TestSinkLeftOut:
     def test_it_can_be_settled_by_the_model_it_is_compared_with(self):
         encoder = read("gpt2")
         before = encoder.fingerprint
-        encoder.settle_sink(True)
-        assert encoder.leaves_out_first and encoder.fingerprint == read("gpt2", sink="leave_out").fingerprint != before
+        alike = encoder.sink_like(True)
+        assert alike.leaves_out_first and alike.fingerprint == read("gpt2", sink="leave_out").fingerprint != before
+        assert not encoder.leaves_out_first and encoder.fingerprint == before
         kept = read("gpt2", with_a_sink(), sink="keep")
-        kept.settle_sink(True)
-        assert not kept.leaves_out_first
+        assert not kept.sink_like(True).leaves_out_first
 
 
 class TestChat:
