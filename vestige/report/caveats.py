@@ -24,6 +24,7 @@ def caveats(
         *_neurons(results),
         *_sources(lock),
         *_sample(lock),
+        *_sinks(lock),
         *_lost(results),
         *_unpaired(comparisons),
         *_few_items(results),
@@ -125,6 +126,20 @@ def _sources(lock: Mapping[str, Any]) -> list[str]:
 def _sample(lock: Mapping[str, Any]) -> list[str]:
     limit = lock.get("spec", {}).get("limit")
     return [f"A limited run: only the first {count(limit)} sentences of every split were used."] if limit else []
+
+
+def _sinks(lock: Mapping[str, Any]) -> list[str]:
+    """Models whose first token is an attention sink, and how many words have no other token."""
+    models: dict[tuple[str, int, int], list[str]] = {}
+    for facts in lock.get("tokens", []):
+        if facts["sink_left_out"]:
+            models.setdefault((facts["corpus"], facts["sink_words"], facts["words"]), []).append(facts["model"])
+    return [
+        f"{corpus}: the hidden state of a sentence's first token is left out for {listing(names)}, because it is an "
+        "attention sink, huge and much the same whatever the word"
+        + (f"; {count(lost)} of {count(words)} words have no other token and are not read." if words else ".")
+        for (corpus, lost, words), names in models.items()
+    ]
 
 
 def _few_items(results: pd.DataFrame) -> list[str]:

@@ -21,6 +21,7 @@ from vestige.report.explorer import explorer_views
 from vestige.report.findings import overview
 from vestige.report.neurons import neuron_sections
 from vestige.report.reading import Reading
+from vestige.report.warnings import warnings
 
 
 def write_report(
@@ -63,6 +64,7 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
         "findings": [*reading.headlines, *reading.neuron_headlines, *chapter_headlines(reading)],
         "compared": bool(reading.groups),
         "compares": reading.compares,
+        "warnings": warnings(reading.results, reading.lock),
         "caveats": caveats(reading.results, reading.comparisons, reading.lock, reading.tuned_runs),
         "glossary": glossary(reading.judging, runs, _described(reading)) if reading.tuned_runs else [],
         "margin": reading.judging.margin,

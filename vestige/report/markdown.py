@@ -19,6 +19,7 @@ from vestige.report.neuron_rows import NeuronGroup
 from vestige.report.neurons import neuron_blocks
 from vestige.report.reading import Reading
 from vestige.report.tables import Table, by_layer, layer_cell, layer_table
+from vestige.report.warnings import warnings
 from vestige.report.wording import chance, percent, points, span
 
 COMMAND = "vestige report RUN --format markdown"
@@ -47,6 +48,7 @@ def render(reading: Reading, title: str = "", intro: str = "") -> str:
         f"*Written by `{COMMAND}`; every number below comes from the tables of the run. Do not edit: run it again.*",
         intro.strip(),
         plain(reading.statement),
+        "\n".join(f"- {plain(line)}" for line in warnings(reading.results, reading.lock)),
         *_findings(reading),
         *_limits(reading),
         *(part for corpus, task in reading.tasks for part in _task(reading, corpus, task)),

@@ -13,6 +13,7 @@ from vestige.analyses.layer_probe import LayerProbe
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError, ModelError, SpecError
 from vestige.models.load import load_model
+from vestige.report.warnings import warnings
 from vestige.study import differences
 from vestige.study.run import Study, StudyRun
 
@@ -112,7 +113,9 @@ def test_other_tokens_and_other_depths_are_said(place, tmp_path, cache):
     run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
     notes = " ".join(run.tables.lock["notes"])
     assert "other has 3 blocks, base has 2" in notes
-    assert "roberta and base cut words into different tokens: word-level probes still compare" in notes
+    said = [line for line in warnings(run.results, run.tables.lock) if "different tokens" in line]
+    assert [line.partition(":")[0] for line in said] == ["roberta and base cut words into different tokens"]
+    assert said[0] in run.report().read_text()
     assert set(run.comparisons.query("model == 'other'")["layer"]) == {0, 1, 2}
 
 

@@ -1,0 +1,55 @@
+"""What must be read before any finding: tokens unknown to a model, words cut differently, probes that failed."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from vestige.report.wording import count, layers, listing, percent
+
+UNKNOWN = 0.01
+"""A larger share of unknown tokens is said before any finding."""
+
+
+def warnings(results: pd.DataFrame, lock: Mapping[str, Any]) -> list[str]:
+    """One line each; none in most studies."""
+    return [*_failed_probes(results), *_unknown(lock), *_cut_unlike(lock), *_other_tokenizers(lock)]
+
+
+def _failed_probes(results: pd.DataFrame) -> Iterator[str]:
+    rows = results[results["metric"] == "failed_probe"]
+    for (corpus, task, model), part in rows.groupby(["corpus", "task", "model"], sort=False):
+        where = layers(part["layer"].astype(int).unique())
+        yield (
+            f"{corpus}/{task}: {len(part)} probe{'s' * (len(part) > 1)} of {model} failed ({where}): another probe of "
+            f"the same hidden states reads up to {percent(part['value'].max())} points more of the dev split. What "
+            "they show is about the probe, not about the model: no verdict is given there."
+        )
+
+
+def _unknown(lock: Mapping[str, Any]) -> Iterator[str]:
+    for facts in lock.get("tokens", []):
+        share = facts["unknown_tokens"] / max(1, facts["word_tokens"])
+        if share > UNKNOWN:
+            yield (
+                f"{percent(share)} % of the tokens of {facts['corpus']} ({count(facts['unknown_tokens'])} of "
+                f"{count(facts['word_tokens'])}) are unknown to the tokenizer of {facts['model']}: of these words the "
+                "model sees nothing."
+            )
+
+
+def _cut_unlike(lock: Mapping[str, Any]) -> Iterator[str]:
+    for facts in lock.get("tokens", []):
+        if facts.get("cut_unlike"):
+            yield (
+                f"{facts['model']} and {facts['cut_unlike']} cut {facts['corpus']} into different tokens: words are "
+                "compared where both have them, and a difference may be one of the tokenizers."
+            )
+
+
+def _other_tokenizers(lock: Mapping[str, Any]) -> Iterator[str]:
+    models = lock.get("spec", {}).get("models", {})
+    given = {name: model["tokenizer"] for name, model in models.items() if model.get("tokenizer")}
+    if given:
+        what = listing([f"that of {tokenizer} for {name}" for name, tokenizer in given.items()])
+        yield f"Tokenizers from elsewhere, as the study asks for: {what}."
