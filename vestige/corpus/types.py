@@ -86,6 +86,12 @@ class Corpus:
             if level in ("sentence", "sentence_pair"):
                 _check_one_kind(self, task)
 
+    def __repr__(self) -> str:
+        """Name, sizes and tasks; a corpus has too many words to print."""
+        sizes = ", ".join(f"{split} {len(sentences)}" for split, sentences in self.splits.items())
+        tasks = ", ".join(f"{task} ({level})" for task, level in self.levels.items()) or "none"
+        return f"Corpus({self.name!r}: {sizes} sentences; tasks {tasks})"
+
     def __getitem__(self, split: str) -> tuple[Sentence, ...]:
         if split not in self.splits:
             raise CorpusError(
@@ -210,6 +216,11 @@ class Task:
     corpus: Corpus
     name: str
     level: Level
+
+    def __repr__(self) -> str:
+        """Which labelling of which corpus it is, and of how many sentences."""
+        sizes = ", ".join(f"{split} {len(sentences)}" for split, sentences in self.corpus.splits.items())
+        return f"Task({self.corpus.name}/{self.name}: labels at level {self.level}; {sizes} sentences)"
 
     def companions(self, sentence: Sentence) -> dict[str, Any]:
         """What else of a sentence belongs to the task."""

@@ -7,7 +7,7 @@ folders of the same kind, the log (finetune.json), every held-out answer and a m
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Tuned:
     """A fine-tuned model on disk and how its training went."""
 
     folder: Path
-    log: dict
+    log: dict = field(repr=False)
 
 
 def finetune(

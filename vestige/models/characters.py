@@ -21,6 +21,7 @@ from vestige.corpus.types import Sentence
 from vestige.digest import digest_json
 from vestige.errors import CorpusError, ModelError
 from vestige.models.align import Encoded, Overflow
+from vestige.models.encoder import one_line
 from vestige.models.identity import weights_digest
 
 Spelling = tuple[int, ...]
@@ -158,6 +159,11 @@ class CharacterEncoder:
         self.network: Any = network.to(self.device).eval()
         self.special = dict(special)
         self.markers = markers
+
+    def __repr__(self) -> str:
+        """Name, kind, size and device."""
+        size = sum(weights.numel() for weights in self.network.parameters())
+        return one_line(self, self.kind, size, self.limit, self.device)
 
     def contextualize(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         """Layers 1 and up, (sentences, tokens, width), from the embedded tokens of padded sentences."""

@@ -48,3 +48,13 @@ class Encoder(Protocol):
 
     def random_twin(self, seed: int) -> "Encoder":
         """The same architecture with freshly drawn weights."""
+
+
+def one_line(encoder: Any, kind: str, parameters: int, limit: int | None, device: object) -> str:
+    """What an encoder is, for its repr: name, family, size, limit and place."""
+    widths = " or ".join(map(str, sorted({*encoder.widths})))
+    reads = "" if limit is None else f", reads {limit} tokens"
+    return (
+        f"{type(encoder).__name__}({encoder.name!r}: {kind}, {len(encoder.widths) - 1} blocks x {widths}, "
+        f"{parameters / 1e6:.1f}M parameters{reads}, on {device})"
+    )

@@ -17,6 +17,7 @@ from vestige.errors import CorpusError, ModelError
 from vestige.models.align import SPECIAL, Encode, Encoded, Overflow, align, encode_words, with_sink
 from vestige.models.anatomy import final_norm, watching
 from vestige.models.chat import encode_chat, frame_of
+from vestige.models.encoder import one_line
 from vestige.models.identity import config_identity, hash_tensors, tokenizer_digest
 from vestige.models.prefix_space import with_prefix_space
 from vestige.models.reading import AS_IS, Reading
@@ -65,6 +66,10 @@ class HuggingFaceEncoder:
         self.tokenizer = with_prefix_space(tokenizer) if reading.chat is None else tokenizer
         self.device = torch.device(device) if device is not None else _entrance(self.model)
         self.alone = False
+
+    def __repr__(self) -> str:
+        """Name, family, size, limit and device."""
+        return one_line(self, self.config.model_type, self.model.num_parameters(), self.limit, self.device)
 
     @property
     def config(self) -> Any:

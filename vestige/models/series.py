@@ -18,6 +18,10 @@ class Checkpoints:
     source: str
     places: Mapping[int, tuple[str, str | None]]
 
+    def __repr__(self) -> str:
+        """Where from, and which steps."""
+        return f"Checkpoints({self.source!r}: {len(self.steps)} steps, {self.steps[0]} to {self.steps[-1]})"
+
     @property
     def steps(self) -> list[int]:
         """The steps, ascending."""

@@ -36,6 +36,14 @@ class Representations:
         demand(folder, MANIFEST)
         return cls(folder, json.loads((folder / MANIFEST).read_text()))
 
+    def __repr__(self) -> str:
+        """Of which model, how many vectors of what width at how many layers."""
+        about = self.manifest
+        whose = f"{about['model']!r}: " if "model" in about else ""
+        pooling = f"{about['pooling']} pooling" if "pooling" in about else "vectors"
+        widths = " or ".join(map(str, sorted({*self.widths})))
+        return f"Representations({whose}{pooling}, {len(self)} rows of {self.layers} layers x {widths})"
+
     @property
     def layers(self) -> int:
         """How many layers there are, embeddings included."""

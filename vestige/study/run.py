@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from vestige.errors import VestigeError
 from vestige.study.engines import local
 from vestige.study.failures import Failure
 from vestige.study.folders import default_folder, find_run, refuse_others
@@ -41,6 +42,12 @@ class Study:
         self.folder = Path(folder) if folder is not None else default_folder(spec, self.given)
         self.cache = cache
         self.overwrite = overwrite
+
+    def __repr__(self) -> str:
+        """What is asked, and where the answer will be."""
+        analyses = ", ".join(dict.fromkeys(analysis.name for analysis in self.spec.analyses))
+        models, corpora = ", ".join(self.spec.models), ", ".join(self.spec.corpora)
+        return f"Study({self.spec.study!r}: {analyses} of {models} on {corpora}; in {self.folder})"
 
     @classmethod
     def from_file(
@@ -115,6 +122,21 @@ class StudyRun:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
 
+    def __repr__(self) -> str:
+        """Study, models, analyses, what failed, and where it lies; of a folder that cannot be read, the folder."""
+        try:
+            lock = self.tables.lock
+            spec, failed = lock["spec"], len(lock.get("failed", []))
+            analyses = ", ".join(dict.fromkeys(analysis["name"] for analysis in spec["analyses"]))
+            models = ", ".join(spec["models"])
+            problems = f"; {failed} failed" if failed else ""
+            return (
+                f"StudyRun({spec['study']!r}: {analyses} of {models} on {', '.join(spec['corpora'])}{problems}; "
+                f"in {self.tables.folder})"
+            )
+        except (VestigeError, LookupError, TypeError):
+            return f"StudyRun(nothing that can be read in {self.tables.folder})"
+
     @classmethod
     def open(cls, folder: str | Path) -> "StudyRun":
         """The run that a folder holds; `runs/NAME` will do where a study of that name has left one run."""
@@ -174,26 +196,14 @@ class StudyRun:
 
     def show(self) -> Path:
         """Write the report and open it: in the notebook this is called from, else in a browser."""
+        from vestige.report.notebook import show_in_notebook
+
         target = self.report().resolve()
-        if not _show_in_notebook(target):
+        if not show_in_notebook(target.read_text(encoding="utf-8")):
             import webbrowser
 
             webbrowser.open(target.as_uri())
         return target
-
-
-def _show_in_notebook(page: Path) -> bool:
-    """Whether a notebook is there to show the page."""
-    try:
-        from IPython import get_ipython
-        from IPython.display import IFrame, display
-    except ImportError:
-        return False
-    shell = get_ipython()
-    if shell is None or not hasattr(shell, "kernel"):
-        return False
-    display(IFrame(src=page.name if page.parent == Path.cwd() else str(page), width="100%", height=800))
-    return True
 
 
 def _version(name: str) -> str | None:

@@ -62,6 +62,12 @@ class Watch:
         self.plans: dict[int, Plan] = {}
         self.failures: list[Failure] = []
 
+    def __repr__(self) -> str:
+        """What is measured how often, what was, and where the tables go."""
+        names = ", ".join(next(iter(item)) for item in self.analyses)
+        done = f"measured at {', '.join(map(str, sorted(self.plans)))}" if self.plans else "nothing measured yet"
+        return f"Watch({names} on {self.corpus.name} every {self.every} steps; {done}; in {self.folder})"
+
     def step(self, model: PreTrainedModel, step: int) -> None:
         """Tell it that a step is done (0: before the first); every so often it measures."""
         if step % self.every == 0:
@@ -128,6 +134,10 @@ class WatchCallback(TrainerCallback):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.watch = Watch(*arguments, **options)
         self.run: StudyRun | None = None
+
+    def __repr__(self) -> str:
+        """As its watch."""
+        return f"WatchCallback({self.watch!r})"
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Measure the start (or, after a resume, where training goes on)."""
