@@ -24,8 +24,11 @@ def neuron_rows(model: str, run: int | None = None, label: str = "NOUN", **ident
         for l2 in (0.0, 0.001):
             for name, value in (("score", 0.3 + 100 * l1), ("accuracy", 0.9), ("top", 0.8), ("bottom", 0.2)):
                 add(f"search_{name}", value, axis="l1", x=l1, subset=f"l2={l2:g}")
-    for metric, value in (("l1", 0.001), ("l2", 0.0), ("neurons", 2000)):
+    gaps = (("objective", 0.37), ("optimality_gap", 0.07), ("refit_objective", 0.375), ("refit_optimality_gap", 0.1))
+    for metric, value in (("l1", 0.001), ("l2", 0.0), ("neurons", 2000), *gaps):
         add(metric, value)
+    for share, value in ((0.05, 0.85), (0.1, 0.9)):
+        add("ranking_overlap", value, axis="share", x=share)
     kept = {"all": 0.93, "top 20% kept": 0.9, "random 20% kept": 0.6, "bottom 20% kept": 0.2}
     for subset, value in kept.items():
         add("accuracy", value, subset=subset)
@@ -42,6 +45,7 @@ def neuron_rows(model: str, run: int | None = None, label: str = "NOUN", **ident
         at = {**where, "axis": "delta", "x": delta}
         add("minimal_neurons", size, **at)
         add("minimal_share", size / 2000, **at)
+        add("ranking_overlap", 0.82, **at)
         add("accuracy", 0.93 - delta, **at)
         add("control_accuracy", 0.5, **at)
         add("selectivity", 0.43 - delta, **at)
@@ -123,26 +127,34 @@ def subset_comparison(changes: dict[str, float], half: float = 0.004, **identity
 
 
 def selection_changes(
-    mean_layer: Sequence[float], p: float, selection: str = "top 5%", expected: float = 0.0, half: float = 0.05
+    mean_layer: Sequence[float],
+    p: float,
+    selection: str = "top 5%",
+    expected: float = 0.0,
+    half: float = 0.05,
+    beyond: float = 6.0,
 ) -> pd.DataFrame:
-    """What fine-tuning did to a selection, one value of the mean layer a run; with several runs their means too."""
+    """What fine-tuning did to a selection, one value of the mean layer a run; `beyond` is 4 from both ends."""
     rows: list[dict[str, Any]] = []
+    exchange = [("stayed", 80, 88), ("left", 20, 12), ("entered", 30, 12)]
     for run, value in enumerate(mean_layer):
-        rows.append({"statistic": "mean_layer", "run": run, "value": value, "expected": expected, "p": p})
-        rows.append({"statistic": "earth_mover", "run": run, "value": abs(value), "expected": 0.1, "p": p})
-        for name, neurons in (("stayed", 80), ("left", 20), ("entered", 30)):
-            rows.append({"statistic": name, "run": run, "value": neurons})
+        refits = {"refit_base": 0.05, "refit_tuned": 0.07}
+        rows.append({"statistic": "mean_layer", "run": run, "value": value, "expected": expected, "p": p, **refits})
+        rows.append({"statistic": "earth_mover", "run": run, "value": abs(value), "expected": 0.1, "p": p, **refits})
+        for name, neurons, again in exchange:
+            refits = {"refit_base": again, "refit_tuned": again + 1.5}
+            rows.append({"statistic": name, "run": run, "value": neurons, **refits})
         rows += [{"statistic": "share_change", "layer": n, "run": run, "value": 0.1 * n} for n in range(LAYERS)]
-    if len(mean_layer) > 1:
-        mean = sum(mean_layer) / len(mean_layer)
-        whole = [("mean_layer", None, mean), ("earth_mover", None, abs(mean))]
-        whole += [("share_change", n, 0.1 * n) for n in range(LAYERS)]
-        rows += [
-            {"statistic": name, "layer": layer, "value": value, "low": value - half, "high": value + half}
-            for name, layer, value in whole
-        ]
-        rows += [{"statistic": name, "value": n} for name, n in (("stayed", 80), ("left", 20), ("entered", 30))]
-    columns = ["statistic", "layer", "run", "value", "low", "high", "expected", "p"]
+    mean = sum(mean_layer) / len(mean_layer)
+    whole = [("mean_layer", None, mean, half), *(("share_change", n, 0.1 * n, half) for n in range(LAYERS))]
+    whole += [("earth_mover", None, abs(mean), half if len(mean_layer) > 1 else float("nan"))]
+    rows += [
+        {"statistic": name, "layer": layer, "value": value, "low": value - wide, "high": value + wide}
+        | {"refit_base": 0.05, "refit_tuned": 0.07}
+        for name, layer, value, wide in [*whole, ("left_beyond_refit", None, beyond, 4.0)]
+    ]
+    rows += [{"statistic": name, "value": n, "refit_base": m, "refit_tuned": m + 1.5} for name, n, m in exchange]
+    columns = ["statistic", "layer", "run", "value", "low", "high", "expected", "p", "refit_base", "refit_tuned"]
     kinds = {"layer": "Int16", "run": "Int32", **dict.fromkeys(columns[3:], "Float64")}
     table = pd.DataFrame(rows, columns=columns).astype(kinds)
     return table.assign(selection=selection, model="tuned", reference="base", params="n0", corpus="bank", task="upos")

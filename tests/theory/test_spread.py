@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from vestige.neurons.spread import STATISTICS, by_layer, overlap, shift_over_runs, spread_shift
+from vestige.neurons.spread import STATISTICS, by_layer, overlap, spread_shift
 
 LAYERS, WIDTH = 13, 60
 OFFSETS = np.arange(LAYERS + 1) * WIDTH
@@ -72,16 +72,6 @@ def test_selections_that_differ_are_found():
     assert max(found.p.values()) < 0.001
     assert found.distance["mean_layer"] < 0
     assert found.expected["earth_mover"] < found.distance["earth_mover"] / 3
-
-
-def test_a_shift_over_runs_is_the_mean_of_the_shifts():
-    rng = np.random.default_rng(2)
-    base, *runs = (drawn(rng, np.full(LAYERS * WIDTH, 0.1)) for _ in range(6))
-    found = shift_over_runs(base, runs, OFFSETS)
-    singles = [spread_shift(base, run, OFFSETS, resamples=1) for run in runs]
-    for name in STATISTICS:
-        assert found.distance[name].mean == pytest.approx(np.mean([one.distance[name] for one in singles]))
-    np.testing.assert_allclose(found.share.mean, np.mean([one.tuned - one.base for one in singles], axis=0))
 
 
 @given(st.dictionaries(st.text(max_size=3), selections, min_size=1, max_size=6))

@@ -18,6 +18,7 @@ from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import train_subsets
 from vestige.neurons.rankers import RANKERS, agreement
 from vestige.neurons.ranking import rank, share_to_count
+from vestige.neurons.refit import refit
 from vestige.progress import bar
 from vestige.solvers.polish import polish
 
@@ -34,7 +35,7 @@ class NeuronRankers(Analysis):
     source: ClassVar[str] = "antverg2022 (probeless); torroba hennigen2020 (gaussian); durrani2020 (probe)"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 2
+    version = 3
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     rankers: Annotated[tuple[str, ...], Some] = (PROBE, *RANKERS)
@@ -62,7 +63,7 @@ class NeuronRankers(Analysis):
         gold = rows.labels[self.split].numpy()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(self.rankers)) as shown:
             for name in self.rankers:
-                orders[name] = self._order(name, train, rows)
+                orders[name] = self._order(name, train, rows, outcome)
                 probes = train_subsets(
                     train, rows.labels["train"], len(rows.classes), orders[name], sizes, l2=self.l2, seed=self.seed
                 )
@@ -82,9 +83,16 @@ class NeuronRankers(Analysis):
         outcome.items = rows.items(inputs.task, self.split, right)
         return outcome
 
-    def _order(self, name: str, train: Neurons, rows: WordRows) -> np.ndarray:
-        """All neurons, best first."""
-        if name == PROBE:
-            probe = polish(train, rows.labels["train"], len(rows.classes), self.l1, self.l2, seed=self.seed)
-            return rank(probe.weights, seed=self.seed).order
-        return RANKERS[name](train, rows.labels["train"].numpy(), rows.classes)
+    def _order(self, name: str, train: Neurons, rows: WordRows, outcome: Outcome) -> np.ndarray:
+        """All neurons, best first; of the probe also how far it is from its optimum, and what a re-fit would rank."""
+        gold, classes = rows.labels["train"], len(rows.classes)
+        if name != PROBE:
+            return RANKERS[name](train, gold.numpy(), rows.classes)
+        probe = polish(train, gold, classes, self.l1, self.l2, seed=self.seed)
+        order = rank(probe.weights, seed=self.seed).order
+        again = refit(train, gold, classes, self.l1, self.l2, from_zero=False, seed=self.seed)
+        outcome.add("objective", probe.objective)
+        outcome.add("optimality_gap", probe.gap)
+        for metric, value, where in again.measures(order, self.shares):
+            outcome.add(metric, value, **where)
+        return order

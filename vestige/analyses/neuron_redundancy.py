@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.rows import WordRows
@@ -19,8 +20,9 @@ from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import minimal_sets, train_subsets
 from vestige.neurons.ranking import rank
 from vestige.neurons.redundancy import Clusters, clusters_of, correlations, representatives
+from vestige.neurons.refit import refit
 from vestige.progress import bar
-from vestige.solvers.polish import polish
+from vestige.solvers.polish import Polished, polish
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class NeuronRedundancy(Analysis):
     source: ClassVar[str] = "dalvi2020"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 2
+    version = 3
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     correlation: Annotated[tuple[Share, ...], Some] = (0.9, 0.7, 0.5)
@@ -52,8 +54,7 @@ class NeuronRedundancy(Analysis):
         dev_gold, held_gold = (rows.labels[split].numpy() for split in ("dev", self.split))
         outcome = Outcome()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(self.correlation) + 2) as shown:
-            probe = polish(train, gold, classes, self.l1, self.l2, seed=self.seed)
-            order = rank(probe.weights, seed=self.seed).order
+            probe, order = self._ranked(train, gold, classes, outcome)
             shown.advance()
             everything = {"all": np.arange(train.width)}
             oracle = ablate(dev, dev_gold, probe.weights, probe.biases, everything).accuracy["all"]
@@ -84,6 +85,18 @@ class NeuronRedundancy(Analysis):
                 outcome.add("minimal_dev_accuracy", found.accuracy, subset=name, axis="delta", x=self.delta)
         outcome.items = rows.items(inputs.task, self.split, right)
         return outcome
+
+    def _ranked(self, train: Neurons, gold: Tensor, classes: int, outcome: Outcome) -> tuple[Polished, np.ndarray]:
+        """The probe on all neurons and its ranking; how far it is from its optimum, and what a re-fit would rank."""
+        probe = polish(train, gold, classes, self.l1, self.l2, seed=self.seed)
+        order = rank(probe.weights, seed=self.seed).order
+        again = refit(train, gold, classes, self.l1, self.l2, from_zero=False, seed=self.seed)
+        outcome.add("neurons", train.width)
+        outcome.add("objective", probe.objective)
+        outcome.add("optimality_gap", probe.gap)
+        for metric, value, where in again.measures(order):
+            outcome.add(metric, value, **where)
+        return probe, order
 
     def _clusters(self, dev: Neurons, matrix: np.ndarray, least: float, outcome: Outcome) -> Clusters:
         """Clusters over all layers; how many there are, and how many of them within every layer."""

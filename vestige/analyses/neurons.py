@@ -1,9 +1,10 @@
 """Neurons: which of them carry a property, how few are enough, and in which layers they are.
 
 durrani2020 and the neuron half of durrani2021. One probe on the neurons of all layers, with
-penalties found by search, ranks them; the ranking is tested by silencing neurons (without
-training again) and by training again on the best and the worst of them; the smallest sufficient
-set is found, and where its neurons are is told by layer and by label.
+penalties found by search, ranks them; the probe is fitted once more, to see how far the ranking is
+the solver's doing; it is tested by ablating neurons (without training again) and by training again
+on the best and the worst of them; the smallest sufficient set is found, and where its neurons are
+is reported by layer and by label.
 """
 
 import json
@@ -23,6 +24,7 @@ from vestige.neurons.explore import explorer_data
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import Subset, minimal_sets, train_subsets
 from vestige.neurons.ranking import Ranking, bottom, per_label, rank, share_to_count, top
+from vestige.neurons.refit import Refit, refit
 from vestige.neurons.search import GRID, Search, search_penalties
 from vestige.neurons.spread import by_layer, dominant_layer, overlap
 from vestige.progress import bar
@@ -40,7 +42,7 @@ class NeuronAnalysis(Analysis):
     source: ClassVar[str] = "durrani2020; durrani2021, section 4.2"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 3
+    version = 4
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     l1: Penalty | None = None
@@ -51,7 +53,7 @@ class NeuronAnalysis(Analysis):
     grid: Annotated[tuple[Penalty, ...], Some] = GRID
     """Values of l1 and of l2 that the search tries."""
     share: Share = 0.2
-    """Of neurons kept or silenced, in the search and in the table of the paper."""
+    """Of neurons kept or ablated, in the search and in the table of the paper."""
     retrained: tuple[Share, ...] = (0.05, 0.1)
     """Shares of neurons, top and bottom, on which probes are trained again."""
     deltas: tuple[Penalty, ...] = (0.005, 0.02)
@@ -69,11 +71,17 @@ class NeuronAnalysis(Analysis):
         task = _Task(rows, {split: Neurons.of(found) for split, found in rows.representations.items()}, self.split)
         outcome = Outcome()
         searched = {*self._l1_grid, 0.0} if len(self._l1_grid) + len(self._l2_grid) > 2 else ()
-        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(searched) + 5) as shown:
+        with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(searched) + 6) as shown:
             l1, l2, start = self._penalties(task, outcome, inputs.unfinished, lambda _: shown.advance())
             probe = polish(task.train, task.gold, task.count, l1, l2, start=start, form=self.form, seed=self.seed)
             ranking = rank(probe.weights, seed=self.seed)
             self._describe(probe, ranking, l1, l2, outcome)
+            shown.advance()
+            again = refit(
+                task.train, task.gold, task.count, l1, l2, from_zero=start is not None, form=self.form, seed=self.seed
+            )
+            for metric, value, where in again.measures(ranking.order):
+                outcome.add(metric, value, **where)
             shown.advance()
             right = self._silence(task, probe, ranking, outcome)
             shown.advance()
@@ -83,10 +91,10 @@ class NeuronAnalysis(Analysis):
             shown.advance()
             if self.control and not inputs.baseline:
                 self._selectivity(task, right, minimal, l1, l2, outcome)
-            self._spread(task, ranking, minimal, outcome)
+            self._spread(task, ranking, again, minimal, outcome)
             shown.advance()
         outcome.items = rows.items(inputs.task, self.split, task.right)
-        outcome.tables["neurons"] = self._table(task, ranking, minimal)
+        outcome.tables["neurons"] = self._table(task, ranking, again, minimal)
         if self.explored:
             outcome.tables["explorer"] = self._explorer(task, inputs, ranking)
         return outcome
@@ -227,10 +235,14 @@ class NeuronAnalysis(Analysis):
                 outcome.add(f"{prefix}control_accuracy", control, **where)
                 outcome.add(f"{prefix}selectivity", accuracy - control, **where)
 
-    def _spread(self, task: "_Task", ranking: Ranking, minimal: dict[float, Subset], outcome: Outcome) -> None:
-        """Where the neurons of the minimal sets are, by layer and by label."""
+    def _spread(
+        self, task: "_Task", ranking: Ranking, again: Refit, minimal: dict[float, Subset], outcome: Outcome
+    ) -> None:
+        """Where the neurons of the minimal sets are, by layer and by label, and how many a re-fit has in common."""
         for delta, found in minimal.items():
             subset = _minimal_name(delta)
+            common = again.overlap(ranking.order, len(found.neurons))
+            outcome.add("ranking_overlap", common, axis="delta", x=delta, subset=subset)
             for layer, count in enumerate(by_layer(found.neurons, task.train.offsets)):
                 outcome.add("selected_neurons", count, layer=layer, subset=subset)
             lists = dict(zip(task.rows.classes, per_label(ranking, len(found.neurons)), strict=True))
@@ -243,14 +255,17 @@ class NeuronAnalysis(Analysis):
             outcome.add("shared_neurons", len(shared.shared), subset=subset)
             outcome.add("exclusive_neurons", sum(map(len, shared.exclusive.values())), subset=subset)
 
-    def _table(self, task: "_Task", ranking: Ranking, minimal: dict[float, Subset]) -> dict[str, np.ndarray]:
-        """Every neuron with its place in the ranking, best first."""
+    def _table(
+        self, task: "_Task", ranking: Ranking, again: Refit, minimal: dict[float, Subset]
+    ) -> dict[str, np.ndarray]:
+        """Every neuron, best first, with its place in the ranking of the re-fit."""
         order = ranking.order
         columns = {
             "neuron": order.astype(np.int32),
             "layer": task.train.layer_of(order).astype(np.int16),
             "unit": task.train.unit_of(order).astype(np.int32),
             "key": ranking.key[order],
+            "refit": again.places(order),
         }
         for delta, found in minimal.items():
             columns[_minimal_name(delta)] = np.isin(order, found.neurons)

@@ -4,9 +4,9 @@ Everything takes neuron ids and `offsets`, the first id of every layer followed 
 all neurons (`Neurons.offsets`). A selection is a set: its order plays no role.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,8 +144,8 @@ def spread_shift(
     in both models. Dealing touches only the number of neurons per layer, which makes it one draw
     from a multivariate hypergeometric distribution. Two-sided; p counts the observed dealing.
 
-    The test speaks of two selections. That another run of fine-tuning would select otherwise it
-    cannot know: see `shift_over_runs`.
+    The test speaks of two selections. That another run of fine-tuning, or another fit of the probe,
+    would select otherwise it cannot know: see `vestige.neurons.moves`.
     """
     entered, left, stayed = entered_left(base_ids, tuned_ids)
     _not_empty(base=len(left) + len(stayed), tuned=len(entered) + len(stayed))
@@ -153,8 +153,8 @@ def spread_shift(
     rng = np.random.default_rng(seed)
     dealt = rng.multivariate_hypergeometric(gone + came, len(left), size=resamples, method="marginals")
     base, tuned = _shares(both + gone), _shares(both + came)
-    observed = _statistics(base, tuned)
-    drawn = _statistics(_shares(both + dealt), _shares(both + gone + came - dealt))
+    observed = shift_statistics(base, tuned)
+    drawn = shift_statistics(_shares(both + dealt), _shares(both + gone + came - dealt))
     p = {
         name: float(((np.abs(drawn[name]) >= abs(observed[name]) - 1e-9).sum() + 1) / (resamples + 1))
         for name in STATISTICS
@@ -163,59 +163,7 @@ def spread_shift(
     return Shift(base, tuned, {name: float(observed[name]) for name in STATISTICS}, expected, p)
 
 
-@dataclass(frozen=True)
-class Range:
-    """A mean over runs with its interval."""
-
-    mean: Any
-    low: Any
-    high: Any
-
-
-@dataclass(frozen=True)
-class RunsShift:
-    """How far selections moved in several runs of fine-tuning."""
-
-    runs: tuple[dict[str, float], ...]
-    """Per run the values of `STATISTICS`."""
-    distance: dict[str, Range]
-    share: Range
-    """(layers,) each: the change of the share of the selection that lies in each layer."""
-
-
-def shift_over_runs(
-    base_ids: ArrayLike,
-    tuned_runs: Sequence[ArrayLike],
-    offsets: ArrayLike,
-    confidence: float = 0.95,
-    resamples: int = 9999,
-    seed: int = 0,
-) -> RunsShift:
-    """Mean shift over runs of fine-tuning, with percentile intervals of a bootstrap over runs.
-
-    Bootstrap intervals of few runs are too narrow. The intervals of the two distances never hold
-    0, for distances are never negative; that of the mean layer does where runs do not agree.
-    """
-    if len(tuned_runs) < 2:
-        raise AnalysisError(
-            f"an interval over runs needs at least two of them, found {len(tuned_runs)}",
-            fix="tune with further seeds, or compare the two selections with spread_shift",
-        )
-    _not_empty(base=len(np.asarray(base_ids)), **{f"run {i}": len(np.asarray(r)) for i, r in enumerate(tuned_runs)})
-    base = _shares(by_layer(base_ids, offsets))
-    tuned = np.array([_shares(by_layer(ids, offsets)) for ids in tuned_runs])
-    found = _statistics(base, tuned)
-    values = np.column_stack([*(found[name] for name in STATISTICS), tuned - base])
-    draws = np.random.default_rng(seed).integers(0, len(tuned), size=(resamples, len(tuned)))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(values[draws].mean(1), [tail, 1 - tail], axis=0)
-    mean, count = values.mean(0), len(STATISTICS)
-    distance = {name: Range(float(mean[i]), float(low[i]), float(high[i])) for i, name in enumerate(STATISTICS)}
-    runs = tuple({name: float(found[name][run]) for name in STATISTICS} for run in range(len(tuned)))
-    return RunsShift(runs, distance, Range(mean[count:], low[count:], high[count:]))
-
-
-def _statistics(base: np.ndarray, tuned: np.ndarray) -> dict[str, np.ndarray]:
+def shift_statistics(base: np.ndarray, tuned: np.ndarray) -> dict[str, np.ndarray]:
     """`STATISTICS` of shares (..., layers); neighbouring layers are one apart."""
     change = tuned - base
     return {

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from vestige.comparison.differences import Settings
-from vestige.report.neuron_rows import ANALYSIS
+from vestige.report.neuron_rows import ANALYSIS, FURTHER_ANALYSES, STABLE, TOP
 from vestige.report.wording import count, listing, threshold
 
 FALLING = 0.02
@@ -100,11 +100,24 @@ def _runs(runs: Mapping[str, int]) -> list[str]:
 
 
 def _neurons(results: pd.DataFrame) -> list[str]:
-    if "analysis" not in results or not (results["analysis"] == ANALYSIS).any():
+    if "analysis" not in results or not results["analysis"].isin([ANALYSIS, *FURTHER_ANALYSES]).any():
         return []
     return [
         "How few neurons are enough, and in which layers they are, has no interval: with other sentences other "
-        "neurons may be chosen, for many of them tell much the same."
+        "neurons may be chosen, for many of them tell much the same.",
+        *_shaky_rankings(results),
+    ]
+
+
+def _shaky_rankings(results: pd.DataFrame) -> list[str]:
+    """Rankings of which a re-fit has too little in common; of every task the worst."""
+    rows = results[(results["metric"] == "ranking_overlap") & (results["axis"] == "share") & (results["x"] == TOP)]
+    rows = rows[rows["value"] < STABLE]
+    return [
+        f"{corpus}/{task}: a re-fit of the probe that ranks neurons has as little as {100 * part['value'].min():.0f} % "
+        f"of the top {100 * TOP:g} % in common ({listing(list(part['model'].unique()))}): single neurons, spreads and "
+        "minimal sets are in part the solver's choice."
+        for (corpus, task), part in rows.groupby(["corpus", "task"], sort=False)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from vestige.report.neuron_rows import ANALYSIS
+from vestige.report.neuron_rows import ANALYSIS, STABLE, TOP
 from vestige.report.reading import Reading
 
 MOST = 30
@@ -35,6 +35,17 @@ def explorer_views(reading: Reading) -> list[dict[str, Any]]:
         }
         for cell, place in places.items()
     ]
+
+
+def explorer_note(reading: Reading) -> str:
+    """How far these rankings are the solver's doing; empty where that was not measured."""
+    found = [common for group in reading.neuron_groups for name in group.models if (common := group.stability(name))]
+    if not found:
+        return ""
+    low, high = min(one.low for one in found), max(one.high for one in found)
+    levels = f"{100 * low:.0f}" if round(100 * low) == round(100 * high) else f"{100 * low:.0f} to {100 * high:.0f}"
+    text = f"Re-fits of the probes have {levels}\u00a0% of the top {100 * TOP:g}\u00a0% in common."
+    return f"{text} A neuron of such a ranking may be here by chance." if low < STABLE else text
 
 
 def _places(reading: Reading) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ from vestige.report import provenance, sections
 from vestige.report.caveats import caveats, glossary
 from vestige.report.chapter_sections import chapter_headlines, chapter_sections
 from vestige.report.charts import Charts, safe_json
-from vestige.report.explorer import explorer_views
+from vestige.report.explorer import explorer_note, explorer_views
 from vestige.report.findings import overview
 from vestige.report.neurons import neuron_sections
 from vestige.report.reading import Reading
@@ -84,7 +84,11 @@ def _described(reading: Reading) -> bool:
 
 def _neurons(reading: Reading, charts: Charts) -> dict[str, Any]:
     views = explorer_views(reading)
-    return {"neurons": neuron_sections(reading, charts), "explorer": Markup(safe_json(views)) if views else ""}
+    return {
+        "neurons": neuron_sections(reading, charts),
+        "explorer": Markup(safe_json(views)) if views else "",
+        "explorer_note": explorer_note(reading),
+    }
 
 
 def _origins(reading: Reading, charts: Charts) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def spread_chart(frame: pd.DataFrame, colours: Mapping[str, str], description: s
 
 
 def share_change_chart(frame: pd.DataFrame, description: str, title: str) -> Spec:
-    """Change of the share in each layer in points, with its interval over runs; columns layer, value, low, high."""
+    """Change of the share in each layer in points, with its interval; columns layer, value, low, high."""
     frame = frame.copy()
     frame[["value", "low", "high"]] *= 100
     base = alt.Chart(frame).encode(x=_layers())

@@ -1,7 +1,8 @@
 """What the neuron analysis shows, in sentences: how few, where, how sure the ranking is, what fine-tuning moved.
 
-Every number is one of the tables. Numbers of single models have no interval and are told as they
-are; a change is claimed only where its comparison or its test does.
+Every number is one of the tables. Numbers of single models have no interval and are given as they
+are; a change is claimed only where its comparison does, a move only where it exceeds what re-fits of
+the same model show.
 """
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pandas as pd
 from vestige.comparison.differences import Settings
 from vestige.report.findings import Finding, with_numbers
 from vestige.report.neuron_rows import Change, Measure, NeuronGroup, subset_title, within
+from vestige.report.neuron_stability import stable
 from vestige.report.neuron_tables import KEPT, RETRAINED, subsets_of
 from vestige.report.wording import (
     GLUE,
@@ -29,8 +31,9 @@ def neuron_findings(group: NeuronGroup, title: str, settings: Settings) -> list[
     """All findings of one task under one setting; smaller ranks first on the page."""
     made: list[tuple[str, str, float]] = []
     for root in group.roots:
-        made += [(few(group, root), "note", 0.0), (where(group, root), "note", 1.0)]
-        made += [(ranking(group, root), "note", 2.0), (selectivity(group, root), "note", 3.0)]
+        made += [(few(group, root), "note", 0.0), (stable(group, root), "note", 0.1)]
+        made += [(where(group, root), "note", 1.0), (ranking(group, root), "note", 2.0)]
+        made += [(selectivity(group, root), "note", 3.0)]
     for pair in group.pairs:
         made += [(*compared(group, pair, settings), 0.5), (*moved(group, pair, settings), 0.6)]
     key = (group.corpus, group.task, group.setting.params)
@@ -40,55 +43,66 @@ def neuron_findings(group: NeuronGroup, title: str, settings: Settings) -> list[
 def few(group: NeuronGroup, root: str) -> str:
     """How few neurons are enough, in a model and in those tuned from it."""
     total = group.measure("neurons", root)
-    sizes = [(name, group.measure("minimal_neurons", root, subset=name)) for _, name in group.deltas]
-    found = [(name, size) for name, size in sizes if size is not None]
-    if total is None or not found:
+    if total is None or not group.deltas:
         return ""
-    smaller = [(name, size) for name, size in found if size.mean < total.mean]
-    if not smaller:
-        return f"In {root} no set smaller than all {total.count()} neurons comes{within(found[0][0])} of all of them."
-    parts = [f"{size.count()} ({percent(size.mean / total.mean)}{GLUE}%)" for _, size in smaller]
-    ways = [f"{part} to come{within(name)}" for part, (name, _) in zip(parts[1:], smaller[1:], strict=True)]
+    searched = [(name, group.measure("minimal_neurons", root, subset=name)) for _, name in group.deltas]
+    found = [(name, size) for name, size in searched if size is not None]
+    text = " ".join(
+        f"In {root} no set smaller than all {total.count()} neurons comes{within(name)} of all of them on dev."
+        for name, size in searched
+        if size is None and group.missed(root, name)
+    )
+    if found:
+        text = f"{_enough(group, root, found, total)} {text}".strip()
+    after = [f"{listing(sizes)} in {model}" for model in group.tuned_from(root) if (sizes := _sizes(group, model))]
+    return text + (f" Sizes of these sets: {listing(after)}." if after else "")
+
+
+def _enough(group: NeuronGroup, root: str, found: list[tuple[str, Measure]], total: Measure) -> str:
+    """Of the sets that are smaller than all neurons: how large they are, and what they reach."""
+    parts = [f"{size.count()} ({percent(size.mean / total.mean)}{GLUE}%)" for _, size in found]
+    ways = [f"{part} to come{within(name)}" for part, (name, _) in zip(parts[1:], found[1:], strict=True)]
     text = (
-        f"{parts[0]} of the {total.count()} neurons of {root} are enough to come{within(smaller[0][0])} of all of them "
+        f"{parts[0]} of the {total.count()} neurons of {root} are enough to come{within(found[0][0])} of all of them "
         f"on dev{', '.join(['', *ways])}."
     )
-    reached = [group.measure("accuracy", root, subset=name) for name, _ in smaller]
+    reached = [group.measure("accuracy", root, subset=name) for name, _ in found]
     whole = group.measure("accuracy", root, subset="all")
     if whole is not None:
         levels = listing([level.percent() for level in reached if level is not None])
         text += f" On {group.scored} they reach {levels}{GLUE}%, all neurons {whole.percent()}{GLUE}%."
-    after = []
-    for model in group.tuned_from(root):
-        own = [group.measure("minimal_neurons", model, subset=name) for name, _ in smaller]
-        after.append(f"{listing([size.count() for size in own if size is not None])} in {model}")
-    return text + (f" After fine-tuning: {listing(after)}." if after else "")
+    return text
+
+
+def _sizes(group: NeuronGroup, model: str) -> list[str]:
+    """The sizes of a model's minimal sets, or that none is smaller than all neurons."""
+    told = []
+    for _, subset in group.deltas:
+        size, missed = group.measure("minimal_neurons", model, subset=subset), group.missed(model, subset)
+        if size is not None:
+            told.append(f"{size.count()} (none in {missed} of {missed + size.runs} runs)" if missed else size.count())
+        elif missed:
+            told.append("none smaller than all neurons")
+    return list(dict.fromkeys(told)) if len(set(told)) == 1 and "none" in told[0] else told
 
 
 def where(group: NeuronGroup, root: str) -> str:
     """In which layers the neurons of the tightest minimal set are."""
-    if not group.deltas:
-        return ""
-    subset = group.deltas[0][1]
-    spread = layer_spread(group, root, subset)
-    if spread is None or not spread.sum():
+    subset = next((name for _, name in group.deltas if layer_spread(group, root, name) is not None), None)
+    spread = None if subset is None else layer_spread(group, root, subset)
+    if subset is None or spread is None or not spread.sum():
         return ""
     shares = spread / spread.sum()
     home = int(shares.idxmax())
     middle = int(shares.index[shares.cumsum() >= 0.5 - 1e-9][0])
     half = "are embeddings" if middle == 0 else f"lie at or below {layer(middle)}"
-    text = (
+    common = group.stability(root, subset)
+    again = f"; a re-fit has {common.percent()}{GLUE}% of them in common" if common else ""
+    return (
         f"Of the {count(round(spread.sum()))} neurons of {root}'s {subset_title(subset)} the largest part lies in "
         f"{layer(home)} ({percent(shares[home])}{GLUE}%; an even spread would put {percent(1 / len(shares))}{GLUE}% "
-        f"there); half of them {half}."
+        f"there); half of them {half}{again}."
     )
-    after = []
-    for model in group.tuned_from(root):
-        own = layer_spread(group, model, subset)
-        if own is not None and own.sum():
-            top = int(own.idxmax())
-            after.append(f"{layer(top)} in {model} ({percent(own[top] / own.sum())}{GLUE}%)")
-    return text + (f" After fine-tuning it is {listing(after)}." if after else "")
 
 
 def layer_spread(group: NeuronGroup, model: str, subset: str) -> pd.Series | None:
@@ -98,28 +112,26 @@ def layer_spread(group: NeuronGroup, model: str, subset: str) -> pd.Series | Non
 
 
 def ranking(group: NeuronGroup, root: str) -> str:
-    """Whether silencing all but the top, random or bottom neurons bears the ranking out."""
-    whole, levels = group.measure("accuracy", root, subset="all"), _silenced(group, root)
+    """What the probe reaches with all but the top, random or bottom neurons ablated."""
+    whole, levels = group.measure("accuracy", root, subset="all"), _kept(group, root)
     if whole is None or not levels:
         return ""
     top, drawn, bottom = levels
     share = subsets_of(group, KEPT)[0].split()[1].replace("%", f"{GLUE}%")
-    holds = top.mean > drawn.mean > bottom.mean
-    verdict = "holds" if holds else "holds in part" if top.mean > bottom.mean else "does not hold"
     text = (
-        f"The ranking {verdict} in {root}: with all other neurons silenced the top {share} reach {top.percent()}"
-        f"{GLUE}%, a random {share} {drawn.percent()}{GLUE}%, the bottom {share} {bottom.percent()}{GLUE}%; "
-        f"all neurons {whole.percent()}{GLUE}% ({group.scored})."
+        f"With all other neurons ablated, the top {share} of {root} reach {top.percent()}{GLUE}%, a random {share} "
+        f"{drawn.percent()}{GLUE}%, the bottom {share} {bottom.percent()}{GLUE}%; all neurons "
+        f"{whole.percent()}{GLUE}% ({group.scored})."
     )
     after = [
         f"{', '.join(level.percent() for level in own)} in {model}"
         for model in group.tuned_from(root)
-        if (own := _silenced(group, model))
+        if (own := _kept(group, model))
     ]
-    return text + (f" After fine-tuning: {listing(after)}." if after else "")
+    return text + (f" The first three: {listing(after)}." if after else "")
 
 
-def _silenced(group: NeuronGroup, model: str) -> list[Measure]:
+def _kept(group: NeuronGroup, model: str) -> list[Measure]:
     """Accuracy with the top, a random and the bottom share kept; empty unless all three are there."""
     names = {name.split()[0]: name for name in subsets_of(group, KEPT)}
     found = [
@@ -130,25 +142,16 @@ def _silenced(group: NeuronGroup, model: str) -> list[Measure]:
 
 
 def selectivity(group: NeuronGroup, root: str) -> str:
-    """Whether the small set leaves the probe less room to memorise words."""
-    if not group.deltas:
-        return ""
-    subset = group.deltas[0][1]
+    """Selectivity of the probe on all neurons beside that on the tightest minimal set."""
     whole = group.measure("selectivity", root, subset="all")
-    small = group.measure("selectivity", root, subset=subset)
-    neurons = group.measure("minimal_neurons", root, subset=subset)
-    if whole is None or small is None or neurons is None:
-        return ""
-    higher = small.mean > whole.mean
-    reading = (
-        "the small set leaves the probe less room to memorise words"
-        if higher
-        else "the small set does not leave the probe less room to memorise words"
-    )
-    return (
-        f"Selectivity of {root} is {whole.percent()} points with all neurons and {small.percent()} with the "
-        f"{neurons.count()} of the minimal set: {reading}."
-    )
+    for _, subset in group.deltas:
+        small, neurons = (group.measure(name, root, subset=subset) for name in ("selectivity", "minimal_neurons"))
+        if whole is not None and small is not None and neurons is not None:
+            return (
+                f"Selectivity of {root} is {whole.percent()} points with all neurons and {small.percent()} with the "
+                f"{neurons.count()} of the {subset_title(subset)}."
+            )
+    return ""
 
 
 def compared(group: NeuronGroup, pair: tuple[str, str], settings: Settings) -> tuple[str, str]:
@@ -178,48 +181,69 @@ def _one_probe(row: pd.Series, settings: Settings) -> str:
         return f"{subject} {one if all_of_them else several} {size(row['difference'])} {with_numbers(row, settings)}"
     verb = "is" if all_of_them else "are"
     limit = f" within {threshold(settings.margin)}" if row["verdict"] == "unchanged" else ""
-    return f"{subject} {verb} {row['verdict']}{limit} {with_numbers(row, settings, q=False)}"
+    verdict = "without a verdict" if row["verdict"] == "described" else row["verdict"]
+    return f"{subject} {verb} {verdict}{limit} {with_numbers(row, settings, q=False)}"
 
 
 def moved(group: NeuronGroup, pair: tuple[str, str], settings: Settings) -> tuple[str, str]:
-    """Where the selected neurons went, and how many were exchanged."""
+    """Whether a selection changes by more than re-fits change it and, if so, whether it moves over the layers."""
     model = pair[1]
     for selection in group.selections(model):
-        distance, mean = (group.change(model, selection, name) for name in ("earth_mover", "mean_layer"))
-        if distance is None or mean is None:
+        names = ("left_beyond_refit", "earth_mover", "mean_layer", "stayed", "left", "entered")
+        found = [change for name in names if (change := group.change(model, selection, name))]
+        if len(found) < len(names):
             continue
+        beyond, distance, mean, *exchange = found
+        numbers = f"{_exchanged(exchange, pair)}; {_beyond(beyond, settings)}"
+        title = f"{capital(subset_title(selection))} of {model} against {pair[0]}"
+        if not beyond.low > 0:
+            claim = "no more neurons are shown to leave the selection than re-fits of one model exchange"
+            return f"{title}: {claim} ({numbers}).", "undecided"
+        claim = "more neurons leave the selection than re-fits of one model exchange"
         text, sure = _shift(distance, mean, settings)
-        exchange = [group.change(model, selection, name) for name in ("stayed", "left", "entered")]
-        if all(found is not None for found in exchange):
-            stayed, left, entered = (number(found.value, 0) for found in exchange if found is not None)
-            text += f" {stayed} neurons stay in the selection, {left} leave it and {entered} enter it"
-            text += f" (means over {distance.runs} runs)." if distance.runs > 1 else "."
-        return (
-            f"{capital(subset_title(selection))} of {model} against {pair[0]}: {text}",
-            "note" if sure else "undecided",
-        )
+        return f"{title}: {claim} ({numbers}); {text}", "note" if sure else "undecided"
     return "", ""
+
+
+def _exchanged(exchange: list[Change], pair: tuple[str, str]) -> str:
+    """'80 stay, 20 leave and 30 enter; re-fits exchange 12 in base and 15 in tuned'."""
+    stayed, left, entered = exchange
+    runs = f", means over {left.runs} runs" if left.runs > 1 else ""
+    counts = f"{_neurons(stayed.value)} stay, {_neurons(left.value)} leave and {_neurons(entered.value)} enter{runs}"
+    refits = f"{_neurons(left.refit_base)} in {pair[0]} and {_neurons(left.refit_tuned)} in {pair[1]}"
+    return f"{counts}; re-fits exchange {refits}"
+
+
+def _beyond(found: Change, settings: Settings) -> str:
+    level = f"{100 * settings.confidence:g}{GLUE}% interval"
+    return f"{number(found.value, 1)} more, {level} {number(found.low, 1)} to {number(found.high, 1)}"
+
+
+def _neurons(value: float) -> str:
+    return number(value, 0 if value == round(value) else 1)
 
 
 def _shift(distance: Change, mean: Change, settings: Settings) -> tuple[str, bool]:
     """The move of the mean layer and the distance beside what chance alone gives; whether a move is shown.
 
     A smaller set is another spread even where nothing moved, so that a move is measured from what
-    chance gives, not from zero; intervals over few runs are narrow, so that the tests of most runs
-    have to agree with them.
+    chance gives, not from zero; the tests of most runs have to agree with the interval.
     """
     hits = sum(p <= settings.alpha for p in mean.p)
     sure = bool(mean.p) and 2 * hits > len(mean.p)
-    numbers = [f"mean layer {signed(mean.value, 2)}, by chance {signed(mean.expected, 2)}"]
-    if not pd.isna(mean.low):
-        sure = sure and (mean.low > max(0, mean.expected) or mean.high < min(0, mean.expected))
-        level = f"{100 * settings.confidence:g}{GLUE}% interval over {mean.runs} runs"
-        numbers.append(f"{level} {signed(mean.low, 2)} to {signed(mean.high, 2)}")
-    numbers.append(_tests(mean.p, settings))
+    sure = sure and (mean.low > max(0, mean.expected) or mean.high < min(0, mean.expected))
+    runs = f"{mean.runs} runs and " if mean.runs > 1 else ""
+    level = f"{100 * settings.confidence:g}{GLUE}% interval over {runs}re-fits"
+    numbers = [
+        f"mean layer {signed(mean.value, 2)}, by chance {signed(mean.expected, 2)}",
+        f"{level} {signed(mean.low, 2)} to {signed(mean.high, 2)}",
+        _tests(mean.p, settings),
+    ]
     way = "lower" if mean.value < 0 else "higher"
-    claim = f"the neurons move to {way} layers" if sure else "no move to lower or higher layers is shown"
+    claim = f"they move to {way} layers" if sure else "no move to lower or higher layers is shown"
     apart = f"earth mover's distance {number(distance.value, 2)} layers, by chance {number(distance.expected, 2)}"
-    return f"{claim} ({'; '.join(numbers)}); {apart} ({_tests(distance.p, settings)}).", sure
+    refits = f"re-fits {number(distance.refit_base, 2)} and {number(distance.refit_tuned, 2)}"
+    return f"{claim} ({'; '.join(numbers)}); {apart}, {refits} ({_tests(distance.p, settings)}).", bool(sure)
 
 
 def _tests(values: tuple[float, ...], settings: Settings) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from vestige.report.settings import Setting, unknown_setting
@@ -15,6 +16,10 @@ ANALYSIS = "neurons"
 FURTHER_ANALYSES = {"neuron_rankers": "rankings compared", "neuron_redundancy": "redundancy"}
 """Further analyses of neurons, and what a heading calls them."""
 MINIMAL = "minimal within "
+STABLE = 0.8
+"""A ranking whose re-fit has less than this of its top in common is in part the solver's choice."""
+TOP = 0.05
+"""The top of a ranking by which that is judged."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,10 @@ class Change:
     value: float
     low: float
     high: float
-    """Interval over runs; NaN where there is one."""
+    """Student's interval over runs and re-fits; NaN where there is none."""
+    refit_base: float
+    refit_tuned: float
+    """The same between two fits of one model; NaN where it was not measured."""
     expected: float
     """By chance, the mean over runs; NaN where no test was made."""
     p: tuple[float, ...]
@@ -65,6 +73,10 @@ class NeuronGroup:
     """Differences by tuned model and subset."""
     changes: pd.DataFrame
     twins: tuple[str, ...]
+    deltas: tuple[tuple[float, str], ...]
+    """(accuracy that may be lost, name of the subset) of the minimal sets, the tightest first."""
+    unreached: pd.DataFrame
+    """model, run, subset: where no set smaller than all neurons is enough. `rows` has nothing of such sets."""
 
     @cached_property
     def models(self) -> list[str]:
@@ -97,11 +109,14 @@ class NeuronGroup:
     def tuned_from(self, root: str) -> list[str]:
         return [model for reference, model in self.pairs if reference == root]
 
-    @cached_property
-    def deltas(self) -> list[tuple[float, str]]:
-        """(accuracy that may be lost, name of the subset) of the minimal sets, the tightest first."""
-        rows = self.rows[(self.rows["metric"] == "minimal_neurons") & self.rows["subset"].str.startswith(MINIMAL)]
-        return sorted(set(zip(rows["x"], rows["subset"], strict=True)))
+    def missed(self, model: str, subset: str) -> int:
+        """In how many runs of a model no set smaller than all neurons is enough."""
+        return int(((self.unreached["model"] == model) & (self.unreached["subset"] == subset)).sum())
+
+    def stability(self, model: str, subset: str | None = None) -> Measure | None:
+        """What a re-fit has in common with the top of a model's ranking, or with a minimal set."""
+        where = {"axis": "share", "x": TOP} if subset is None else {"subset": subset}
+        return self.measure("ranking_overlap", model, **where)
 
     @cached_property
     def rankers(self) -> list[str]:
@@ -154,9 +169,13 @@ class NeuronGroup:
         single = rows[rows["run"].notna()]
         whole = rows[rows["run"].isna()]
         told = whole if len(whole) else single
-        low, high, expected = (float(frame.mean()) for frame in (told["low"], told["high"], single["expected"]))
-        runs = max(1, single["run"].nunique())
-        return Change(float(told["value"].mean()), low, high, expected, tuple(single["p"].dropna()), runs)
+        names = ("value", "low", "high", "refit_base", "refit_tuned")
+        return Change(
+            **{name: float(told[name].mean()) for name in names},
+            expected=float(single["expected"].mean()),
+            p=tuple(single["p"].dropna()),
+            runs=max(1, single["run"].nunique()),
+        )
 
 
 def split_neurons(
@@ -174,18 +193,37 @@ def split_neurons(
     compared = pd.DataFrame()
     if "subset" in comparisons:
         compared = _plain(comparisons[comparisons["layer"].isna() & comparisons["subset"].notna()], ())
-    changes = _plain(changes, ("value", "low", "high", "expected", "p", "layer", "run"))
-    return [
-        NeuronGroup(
-            corpus,
-            task,
-            settings.get(params, unknown_setting(params)),
-            group,
-            _of(compared, corpus, task, params),
-            _of(changes, corpus, task, params),
-            tuple(twins),
+    changes = _plain(changes, ("value", "low", "high", "expected", "p", "refit_base", "refit_tuned", "layer", "run"))
+    groups = []
+    for (corpus, task, params), group in rows.groupby(["corpus", "task", "params"], sort=False):
+        deltas, unreached = _minimal_sets(group)
+        keys = ["model", "run", "subset"]
+        without = pd.MultiIndex.from_frame(group[keys]).isin(pd.MultiIndex.from_frame(unreached))
+        where = corpus, task, params
+        groups.append(
+            NeuronGroup(
+                corpus,
+                task,
+                settings.get(params, unknown_setting(params)),
+                group[~without],
+                _of(compared, *where),
+                _of(changes, *where),
+                tuple(twins),
+                deltas,
+                unreached,
+            )
         )
-        for (corpus, task, params), group in rows.groupby(["corpus", "task", "params"], sort=False)
+    return groups
+
+
+def _minimal_sets(rows: pd.DataFrame) -> tuple[tuple[tuple[float, str], ...], pd.DataFrame]:
+    """The deltas of minimal sets; and the model, run and subset of those that hold all neurons, as the search ended."""
+    sizes = rows[(rows["metric"] == "minimal_neurons") & rows["subset"].str.startswith(MINIMAL)]
+    everything = rows[rows["metric"] == "neurons"].groupby(["model", "run"])["value"].max()
+    total = pd.MultiIndex.from_frame(sizes[["model", "run"]]).map(everything)
+    whole = sizes["value"].to_numpy() >= np.asarray(total, dtype=float)
+    return tuple(sorted(set(zip(sizes["x"], sizes["subset"], strict=True)))), sizes.loc[
+        whole, ["model", "run", "subset"]
     ]
 
 

@@ -1,4 +1,4 @@
-"""The tables of the neuron analysis: silenced and retrained probes, minimal sets, what fine-tuning changed."""
+"""The tables of the neuron analysis: ablated and retrained probes, minimal sets, re-fits, what fine-tuning changed."""
 
 from collections.abc import Sequence
 
@@ -19,27 +19,32 @@ EXCHANGE = {"stayed": "stay", "left": "leave", "entered": "enter"}
 
 def minimal_table(group: NeuronGroup) -> Table:
     """All neurons and every minimal set: size, accuracy, control task, selectivity (durrani2020, Tables 2 and 3)."""
-    controlled = bool(len(group.select("selectivity")))
+    controlled, refitted = (bool(len(group.select(name))) for name in ("selectivity", "ranking_overlap"))
+    metrics = ["accuracy", *["control_accuracy", "selectivity"] * controlled]
     head = ["model", "set", "neurons", "% of all", "accuracy"] + ["control task", "selectivity"] * controlled
     rows = []
     for model in group.with_twins:
         for subset in ["all", *(name for _, name in group.deltas)]:
+            missed = group.missed(model, subset)
             size = group.measure("neurons", model) if subset == "all" else _minimal(group, model, subset)
-            if size is None:
+            if size is None and not missed:
                 continue
-            cells = [model, subset_title(subset), size.count(), _percent(_share(group, model, subset))]
-            cells.append(_percent(group.measure("accuracy", model, subset=subset)))
-            if controlled:
-                cells += [
-                    _percent(group.measure(metric, model, subset=subset))
-                    for metric in ("control_accuracy", "selectivity")
-                ]
+            cells = [model, subset_title(subset), _with_missed(size, missed), _percent(_share(group, model, subset))]
+            cells += [_percent(group.measure(metric, model, subset=subset)) for metric in metrics]
+            cells += [_percent(group.stability(model, subset))] * refitted
             rows.append(cells)
-    return Table("", head, rows, words=2)
+    return Table("", head + ["re-fit in common (%)"] * refitted, rows, words=2)
+
+
+def _with_missed(size: Measure | None, missed: int) -> str:
+    """The size of a set; where the search ended at all neurons, that no smaller one is enough."""
+    if size is None:
+        return "none smaller"
+    return f"{size.count()} (none smaller in {missed} of {missed + size.runs} runs)" if missed else size.count()
 
 
 def subsets_of(group: NeuronGroup, ending: str) -> list[str]:
-    """The subsets of probes whose other neurons were silenced (`KEPT`), or that were trained anew (`RETRAINED`)."""
+    """The subsets of probes whose other neurons were ablated (`KEPT`), or that were trained anew (`RETRAINED`)."""
     names = dict.fromkeys(group.select("accuracy")["subset"].dropna())
     return [name for name in names if name.endswith(ending)]
 
@@ -80,26 +85,36 @@ def compared_table(rows: pd.DataFrame, reference: str, model: str, caption: str)
     return Table(caption, head, cells, tuple(rows["verdict"]))
 
 
-def distance_table(group: NeuronGroup, model: str, caption: str) -> Table | None:
-    """How far every selection moved over the layers."""
+def distance_table(group: NeuronGroup, pair: tuple[str, str], caption: str) -> Table | None:
+    """How far every selection moved over the layers, beside chance and re-fits."""
+    reference, model = pair
     rows = [
         [subset_title(selection), title, *_distance_cells(statistic, found)]
         for selection in group.selections(model)
         for statistic, title in DISTANCES.items()
         if (found := group.change(model, selection, statistic))
     ]
-    head = ["selection", "what", "change", "by chance", "interval over runs", "p of each run"]
+    refits = [f"re-fit of {name}" for name in (reference, model)]
+    head = ["selection", "what", "change", "by chance", *refits, "interval", "p of each run"]
     return Table(caption, head, rows, words=2) if rows else None
 
 
-def exchange_table(group: NeuronGroup, model: str, caption: str) -> Table | None:
-    """How many neurons of every selection stayed, left and entered."""
+def exchange_table(group: NeuronGroup, pair: tuple[str, str], caption: str) -> Table | None:
+    """How many neurons of every selection stayed, left and entered, and how many re-fits exchange."""
+    reference, model = pair
     rows = []
     for selection in group.selections(model):
         found = [group.change(model, selection, name) for name in EXCHANGE]
+        beyond = group.change(model, selection, "left_beyond_refit")
         if any(found):
-            rows.append([subset_title(selection), *(DASH if c is None else _whole(c.value) for c in found)])
-    return Table(caption, ["selection", *EXCHANGE.values()], rows) if rows else None
+            counts = [DASH if change is None else _whole(change.value) for change in found]
+            left = found[list(EXCHANGE).index("left")]
+            refits = [DASH, DASH] if left is None else [_whole(left.refit_base), _whole(left.refit_tuned)]
+            more = DASH if beyond is None else number(beyond.value, 1)
+            over = DASH if beyond is None else f"{number(beyond.low, 1)} to {number(beyond.high, 1)}"
+            rows.append([subset_title(selection), *counts, *refits, more, over])
+    head = ["selection", *EXCHANGE.values(), *(f"leave in a re-fit of {name}" for name in (reference, model))]
+    return Table(caption, [*head, "leave beyond re-fits", "interval"], rows) if rows else None
 
 
 def shared_table(group: NeuronGroup, subset: str) -> Table | None:
@@ -161,7 +176,7 @@ def ranker_table(group: NeuronGroup, model: str) -> Table | None:
 def representative_table(group: NeuronGroup, model: str) -> Table | None:
     """What probes reach on one neuron of every cluster, and the minimal set among these."""
     whole, oracle = (group.measure(metric, model, subset="all") for metric in ("accuracy", "dev_accuracy"))
-    sizes = group.select("minimal_neurons", model)
+    sizes, total = group.select("minimal_neurons", model), group.measure("neurons", model)
     if whole is None or oracle is None or sizes.empty:
         return None
     within = oracle.mean - float(sizes["x"].iloc[0])
@@ -170,6 +185,8 @@ def representative_table(group: NeuronGroup, model: str) -> Table | None:
         size, reached = (group.measure(m, model, subset=name) for m in ("minimal_neurons", "minimal_dev_accuracy"))
         if size is None or reached is None:
             return DASH
+        if total is not None and size.mean >= total.mean:
+            return "none smaller"
         return size.count() if reached.mean >= within else "not reached"
 
     rows = [["all neurons", DASH, whole.percent(), minimal("all neurons")]]
@@ -197,16 +214,16 @@ def _share(group: NeuronGroup, model: str, subset: str) -> Measure | None:
 
 
 def _distance_cells(statistic: str, found: Change) -> Sequence[str]:
-    """Value, expectation, interval and p as strings; layers as they are, shares in points."""
+    """Value, expectation, re-fits, interval and p as strings; layers as they are, shares in points."""
     scale = 100 if statistic == "total_variation" else 1
     write = signed if statistic == "mean_layer" else number
     over = DASH if pd.isna(found.low) else f"{write(scale * found.low, 2)} to {write(scale * found.high, 2)}"
-    chances = ", ".join(bare_chance(p) for p in found.p) or DASH
-    return write(scale * found.value, 2), write(scale * found.expected, 2), over, chances
+    values = (found.value, found.expected, found.refit_base, found.refit_tuned)
+    return *(write(scale * value, 2) for value in values), over, ", ".join(map(bare_chance, found.p)) or DASH
 
 
 def _whole(value: float) -> str:
-    return count(value) if value == round(value) else number(value, 1)
+    return DASH if pd.isna(value) else count(value) if value == round(value) else number(value, 1)
 
 
 def _percent(found: Measure | None) -> str:

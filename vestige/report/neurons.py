@@ -10,6 +10,7 @@ from vestige.report.chart_parts import FURTHER, QUIET
 from vestige.report.charts import Charts
 from vestige.report.neuron_findings import of_pair
 from vestige.report.neuron_rows import NeuronGroup, subset_title
+from vestige.report.neuron_stability import in_common, stability_table, warning
 from vestige.report.reading import Reading
 from vestige.report.tables import Table
 from vestige.report.wording import capital
@@ -39,7 +40,8 @@ def neuron_blocks(group: NeuronGroup, title: str, charts: Charts) -> list[Block]
     colours |= dict.fromkeys(group.twins, QUIET)
     made = (
         _enough(group, title, colours, charts),
-        _silenced(group),
+        _stability(group),
+        _ablated(group),
         _spread(group, title, colours, charts),
         _labels(group, title, colours, charts),
         _retrained(group),
@@ -72,13 +74,27 @@ def _enough(group: NeuronGroup, title: str, colours: dict[str, str], charts: Cha
     return block
 
 
-def _silenced(group: NeuronGroup) -> Block | None:
+def _stability(group: NeuronGroup) -> Block | None:
+    """How far the rankings are the solver's doing."""
+    table = stability_table(group)
+    if table is None:
+        return None
+    return Block(
+        "How sure is the ranking?",
+        "Probes are trained until they are near their optimum: at most so far above it as the gap says. A re-fit has "
+        "the same words and penalties, another order of mini-batches and another beginning; at the optimum it would "
+        f"be the same probe. It says nothing of other training sentences{_ranges(group)}.{warning(group)}",
+        tables=[table],
+    )
+
+
+def _ablated(group: NeuronGroup) -> Block | None:
     """All, top, random and bottom neurons in the probe that has all."""
     table = tables.subset_table(group, tables.KEPT)
     if table is None:
         return None
     return Block(
-        "Does the ranking hold?",
+        "What the top and the bottom of the ranking do",
         "The probe on all neurons, with the activations of all but the named neurons set to zero and no training "
         f"in between. Accuracy in percent{_ranges(group)}.",
         tables=[table],
@@ -103,7 +119,8 @@ def _spread(group: NeuronGroup, title: str, colours: dict[str, str], charts: Cha
     return Block(
         "Where they are",
         f"The neurons of the {subset_title(first)}, by layer; shares, since sets differ in size"
-        + ("; whiskers: the range of runs." if _several(group) else "."),
+        + ("; whiskers: the range of runs." if _several(group) else ".")
+        + in_common(group, group.models, first),
         charts=drawn[first],
         folded=[(capital(subset_title(subset)), drawn[subset], []) for subset in rest],
     )
@@ -111,9 +128,10 @@ def _spread(group: NeuronGroup, title: str, colours: dict[str, str], charts: Cha
 
 def _labels(group: NeuronGroup, title: str, colours: dict[str, str], charts: Charts) -> Block | None:
     """Neurons of every label and the layer that holds most of them."""
-    if not group.deltas:
+    measured = [name for _, name in group.deltas if len(group.select("label_neurons", subset=name))]
+    if not measured:
         return None
-    subset = group.deltas[0][1]
+    subset = measured[0]
     sizes, homes = frames.label_sizes(group, subset), frames.label_homes(group, subset)
     if sizes.empty:
         return None
@@ -133,6 +151,7 @@ def _labels(group: NeuronGroup, title: str, colours: dict[str, str], charts: Cha
         f"those that it brings into a set of the size of the {subset_title(subset)}."
         + (" Layers are drawn run by run." if _several(group) else "")
         + (f" {left_out} labels between the largest and the smallest are not drawn." if left_out else "")
+        + in_common(group, group.models, subset)
     )
     table = tables.shared_table(group, subset)
     return Block("Labels", lede, charts=drawn, tables=[table] if table else [])
@@ -145,6 +164,7 @@ def _retrained(group: NeuronGroup) -> Block | None:
     for pair in group.pairs:
         rows = of_pair(group.compared, pair)
         if len(rows):
+            rows = rows[[not any(group.missed(model, name) for model in pair) for name in rows["subset"]]]
             caption = f"Change by fine-tuning on the same sentences, {pair[1]} minus {pair[0]}, in points"
             found.append(tables.compared_table(rows, *pair, caption))
     if not found:
@@ -167,16 +187,19 @@ def _moved(group: NeuronGroup, title: str, charts: Charts) -> Block | None:
             if len(frame):
                 described = f"{title}: change of the share in each layer, {named}"
                 drawn.append(charts.add(figures.share_change_chart(frame, described, capital(named))))
-        distances = tables.distance_table(group, model, f"Layers of the selected neurons, {model} against {reference}")
-        exchange = tables.exchange_table(group, model, f"Neurons of the selections, {model} against {reference}")
+        pair = reference, model
+        distances = tables.distance_table(group, pair, f"Layers of the selected neurons, {model} against {reference}")
+        exchange = tables.exchange_table(group, pair, f"Neurons of the selections, {model} against {reference}")
         found += [table for table in (distances, exchange) if table]
     if not found:
         return None
     return Block(
         "What fine-tuning does to the selection",
-        "Selections of base and tuned set side by side. The mean layer may move by chance alone where the two "
-        "selections differ in size. p: how often a distance as large arises when the neurons of only one selection "
-        "are dealt out anew; it speaks of two selections, the interval of runs.",
+        "Selections of base and tuned set side by side, beside what a re-fit of the same model changes: no more than "
+        "that is noise of the solver. The mean layer may move by chance alone where the two selections differ in "
+        "size. p: how often a distance as large arises when the neurons of only one selection are dealt out anew; it "
+        "speaks of two selections. Intervals are Student's, over runs and over the two fits of every model; that of "
+        "the neurons that leave beyond re-fits is also over neurons.",
         charts=drawn,
         tables=found,
     )

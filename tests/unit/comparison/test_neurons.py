@@ -10,12 +10,16 @@ from vestige.comparison.neurons import compare_selections, same_shape
 WIDTH, LAYERS = 20, 4
 
 
-def ranking(first, minimal):
-    """A table of 80 neurons in 4 layers, `first` at the top, of which `minimal` are a minimal set."""
-    order = np.array([*first, *(n for n in range(WIDTH * LAYERS) if n not in first)])
-    return pd.DataFrame(
-        {"neuron": order, "layer": order // WIDTH, "unit": order % WIDTH, "minimal within 2": order < -1}
-    ).assign(**{"minimal within 2": np.arange(len(order)) < minimal})
+def ordered(first):
+    """All 80 neurons of 4 layers, `first` at the top."""
+    return np.array([*first, *(n for n in range(WIDTH * LAYERS) if n not in first)])
+
+
+def ranking(first, minimal, again=None):
+    """A table of a ranking whose first `minimal` neurons are a minimal set; `again` is at the top in the re-fit."""
+    order, places = ordered(first), np.argsort(ordered(first if again is None else again))
+    table = {"neuron": order, "layer": order // WIDTH, "unit": order % WIDTH, "refit": places[order]}
+    return pd.DataFrame({**table, "minimal within 2": np.arange(len(order)) < minimal})
 
 
 LOW, HIGH = ranking(range(8), 8), ranking(range(60, 68), 8)
@@ -31,41 +35,78 @@ def value(table, statistic, selection="minimal within 2", **where):
 
 def test_a_move_from_the_first_layer_to_the_last_is_three_layers_long():
     table = compare_selections(LOW, [HIGH])
-    assert value(table, "earth_mover")["value"] == 3
-    assert value(table, "mean_layer")["value"] == 3
-    assert value(table, "total_variation")["value"] == 1
-    assert value(table, "earth_mover")["p"] < 0.01
-    assert [value(table, name)["value"] for name in ("entered", "left", "stayed")] == [8, 8, 0]
-    changes = [value(table, "share_change", layer=layer)["value"] for layer in range(LAYERS)]
-    assert changes == [-1, 0, 0, 1]
+    for run in (0, None):
+        assert value(table, "earth_mover", run=run)["value"] == 3
+        assert value(table, "mean_layer", run=run)["value"] == 3
+        assert value(table, "total_variation", run=run)["value"] == 1
+        assert [value(table, name, run=run)["value"] for name in ("entered", "left", "stayed")] == [8, 8, 0]
+        changes = [value(table, "share_change", layer=layer, run=run)["value"] for layer in range(LAYERS)]
+        assert changes == [-1, 0, 0, 1]
+    assert value(table, "earth_mover", run=0)["p"] < 0.01
+    beyond = value(table, "left_beyond_refit")
+    assert beyond["value"] == 8 and beyond["low"] > 0
 
 
 def test_nothing_moved_is_no_distance_and_no_finding():
     table = compare_selections(LOW, [LOW])
-    assert value(table, "earth_mover")["value"] == 0
-    assert value(table, "earth_mover")["p"] == 1
-    assert value(table, "stayed")["value"] == 8
+    assert value(table, "earth_mover", run=0)["value"] == 0
+    assert value(table, "earth_mover", run=0)["p"] == 1
+    assert value(table, "stayed", run=0)["value"] == 8
+    assert value(table, "left_beyond_refit")["value"] == 0
+
+
+def test_the_turnover_of_a_refit_stands_beside_what_fine_tuning_exchanges():
+    """Both models' re-fits put out three of eight neurons; the tuned model selects what the base does."""
+    restless = ranking(range(8), 8, again=[*range(5), 20, 40, 60])
+    table = compare_selections(restless, [restless, LOW])
+    left = value(table, "left", run=0)
+    assert (left["value"], left["refit_base"], left["refit_tuned"]) == (0, 3, 3)
+    over = value(table, "left", run=None)
+    assert (over["refit_base"], over["refit_tuned"]) == (3, 1.5)
+    assert value(table, "stayed", run=0)["refit_base"] == 5
+    assert value(table, "mean_layer", run=0)["refit_base"] == (1 + 2 + 3) / 8
+    assert value(table, "left_beyond_refit")["low"] < 0
+
+
+def test_a_move_that_refits_make_as_well_has_an_interval_that_holds_zero():
+    high = ranking(range(60, 68), 8, again=range(8))
+    for tuned in ([high], [high, HIGH]):
+        found = value(compare_selections(ranking(range(8), 8, again=range(60, 68)), tuned), "mean_layer", run=None)
+        assert found["low"] < 0 < found["high"]
+
+
+def test_a_minimal_set_of_all_neurons_is_no_selection():
+    whole = ranking(range(60, 68), WIDTH * LAYERS)
+    assert set(compare_selections(LOW, [HIGH, whole])["selection"]) == {"top 5%", "top 10%"}
+
+
+def test_sets_of_different_sizes_are_not_said_to_exchange_more_than_refits():
+    table = compare_selections(LOW, [ranking(range(8), 20)])
+    of_sets = table[table["selection"] == "minimal within 2"]
+    assert "left_beyond_refit" not in set(of_sets["statistic"])
 
 
 def test_tops_of_the_ranking_are_compared_beside_minimal_sets():
     table = compare_selections(LOW, [HIGH])
     assert set(table["selection"]) == {"minimal within 2", "top 5%", "top 10%"}
-    assert value(table, "entered", "top 5%")["value"] == 4
+    assert value(table, "entered", "top 5%", run=0)["value"] == 4
 
 
-def test_several_runs_have_means_with_intervals():
+def test_several_runs_have_means_with_students_intervals():
+    """Runs at 3 and at 0 layers: 1.5, and t = 12.7 standard errors of 1.5 to both sides."""
     table = compare_selections(LOW, [HIGH, LOW])
     over = value(table, "mean_layer", run=None)
-    assert (over["value"], over["low"], over["high"]) == (1.5, 0, 3)
+    assert over["value"] == 1.5
+    assert (over["low"], over["high"]) == pytest.approx((1.5 - 12.706 * 1.5, 1.5 + 12.706 * 1.5), rel=1e-4)
     assert value(table, "mean_layer", run=0)["value"] == 3
     assert value(table, "entered", run=None)["value"] == 4
     assert value(table, "share_change", run=None, layer=3)["value"] == 0.5
+    assert value(table, "earth_mover", run=None)["low"] == 0
 
 
-def test_one_run_has_no_interval():
+def test_distances_of_one_run_have_no_interval():
     table = compare_selections(LOW, [HIGH])
-    assert table["run"].notna().all()
-    assert table["low"].isna().all()
+    assert table.loc[table["statistic"].isin(["earth_mover", "total_variation"]), "low"].isna().all()
 
 
 def test_models_of_other_shapes_are_told_apart():

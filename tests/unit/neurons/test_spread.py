@@ -13,7 +13,6 @@ from vestige.neurons.spread import (
     entered_left,
     label_sizes,
     overlap,
-    shift_over_runs,
     spread_shift,
 )
 
@@ -89,28 +88,6 @@ class TestShift:
         pairs = [spread_shift([0, 1, 2], [4, 6, 8], OFFSETS, resamples=30, seed=s).expected for s in (1, 1, 2)]
         assert pairs[0] == pairs[1] != pairs[2]
 
-    def test_over_runs(self):
-        runs = [[0, 2, 3, 6], [2, 3, 6, 7], [2, 6, 7, 8]]
-        found = shift_over_runs([0, 1, 2, 3], runs, OFFSETS)
-        assert [run["mean_layer"] for run in found.runs] == [0.5, 1.0, 1.25]
-        whole = found.distance["mean_layer"]
-        assert whole.mean == pytest.approx(2.75 / 3)
-        assert whole.low == pytest.approx(0.5) and whole.high == pytest.approx(1.25)
-        np.testing.assert_allclose(found.share.mean, [-5 / 12, -1 / 12, 1 / 2])
-        assert (found.share.low <= found.share.mean).all() and (found.share.mean <= found.share.high).all()
-
-    def test_runs_that_do_not_agree_hold_zero(self):
-        found = shift_over_runs([2, 3], [[0, 2], [2, 6], [1, 3], [3, 7]], OFFSETS)
-        assert found.distance["mean_layer"].low < 0 < found.distance["mean_layer"].high
-        assert found.distance["earth_mover"].low > 0
-
-    def test_a_wider_confidence_is_a_wider_interval(self):
-        runs = [[0, 2], [2, 6], [1, 3], [3, 7], [6, 7]]
-        narrow, wide = (
-            shift_over_runs([2, 3], runs, OFFSETS, confidence=c).distance["mean_layer"] for c in (0.5, 0.95)
-        )
-        assert wide.low < narrow.low < narrow.high < wide.high
-
 
 class TestRefused:
     @pytest.mark.parametrize("ids", [[9], [-1], [0, 9]])
@@ -134,12 +111,6 @@ class TestRefused:
             by_layer_share([], OFFSETS)
         with pytest.raises(AnalysisError, match="tuned: an empty selection"):
             spread_shift([1], [], OFFSETS)
-        with pytest.raises(AnalysisError, match="run 1: an empty selection"):
-            shift_over_runs([1], [[2], []], OFFSETS)
-
-    def test_one_run(self):
-        with pytest.raises(AnalysisError, match="at least two"):
-            shift_over_runs([1], [[2]], OFFSETS)
 
     @pytest.mark.parametrize("offsets", [[0], [1, 4], [0, 4, 4], [0, 3, 2]])
     def test_offsets_that_do_not_rise(self, offsets):

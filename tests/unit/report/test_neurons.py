@@ -14,7 +14,9 @@ from neuron_frames import (
 )
 from report_frames import Frames, small_frames
 
+from vestige.report.caveats import caveats
 from vestige.report.charts import Charts
+from vestige.report.explorer import explorer_note
 from vestige.report.neuron_frames import by_layer, label_homes, levels, search_grid
 from vestige.report.neuron_rows import NeuronGroup, subset_title
 from vestige.report.neurons import Block, neuron_blocks
@@ -55,41 +57,96 @@ def test_how_few_are_enough_is_said_with_runs() -> None:
     assert text == (
         "100 (5.0 %) of the 2 000 neurons of base are enough to come within 0.5 points of all of them on dev, "
         "40 (2.0 %) to come within 2 points. On test they reach 92.5 and 91.0 %, all neurons 93.0 %. "
-        "After fine-tuning: 105 (100\u2013110) and 40 in tuned."
+        "Sizes of these sets: 105 (100\u2013110) and 40 in tuned."
     )
 
 
-def test_a_set_of_all_neurons_is_not_called_small() -> None:
-    frames = neuron_frames()
-    values = frames.results["value"].mask(frames.results["metric"] == "minimal_neurons", 2000.0)
-    (text,) = [t for t in said(replace(frames, results=frames.results.assign(value=values))) if t.startswith("In base")]
-    assert text.replace("\u202f", " ") == (
-        "In base no set smaller than all 2 000 neurons comes within 0.5 points of all of them."
+def all_needed(frames: Frames, subset: str, run: int | None = None) -> Frames:
+    """The same tables, with a search for minimal sets that ended at all 2000 neurons."""
+    rows = frames.results
+    chosen = (rows["metric"] == "minimal_neurons") & (rows["subset"] == subset)
+    chosen &= True if run is None else rows["tune_seed"].eq(run).fillna(False)
+    return replace(frames, results=rows.assign(value=rows["value"].mask(chosen, 2000.0)))
+
+
+def test_where_the_search_ended_at_all_neurons_no_smaller_set_is_enough() -> None:
+    frames = all_needed(all_needed(neuron_frames(), "minimal within 0.5"), "minimal within 2")
+    texts = said(frames)
+    assert about(texts, "In base no") == (
+        "In base no set smaller than all 2 000 neurons comes within 0.5 points of all of them on dev. "
+        "In base no set smaller than all 2 000 neurons comes within 2 points of all of them on dev. "
+        "Sizes of these sets: none smaller than all neurons in tuned."
     )
+    assert not any(text.startswith(("Of the", "Selectivity")) for text in texts)
+    blocks = blocks_of(frames)
+    assert not {"Where they are", "Labels"} & set(blocks)
+    (table,) = blocks["How few neurons are enough"].tables
+    assert [row[2:5] for row in table.rows if row[1].startswith("minimal")] == [
+        ["none smaller", "\u2013", "\u2013"]
+    ] * 4
+
+
+def test_a_set_that_one_delta_or_one_run_does_not_reach_is_left_out_of_the_spread() -> None:
+    text = about(said(all_needed(neuron_frames(), "minimal within 0.5")), "40 (2.0 %)")
+    assert text.startswith("40 (2.0 %) of the 2 000 neurons of base are enough to come within 2 points of all of them")
+    assert "In base no set smaller than all 2 000 neurons comes within 0.5 points" in text
+    assert about(said(all_needed(neuron_frames(), "minimal within 0.5")), "Of the 40 neurons")
+    once = all_needed(neuron_frames(), "minimal within 0.5", run=1)
+    assert "100 (none in 1 of 2 runs) and 40 in tuned." in about(said(once), "100 (5.0 %)")
+    (table,) = blocks_of(once)["How few neurons are enough"].tables
+    assert "100 (none smaller in 1 of 2 runs)" in [row[2] for row in table.rows]
+    spread = by_layer(group_of(once), ["tuned"], "minimal within 0.5")
+    assert spread["share"].tolist() == [0.1, 0.5, 0.3, 0.1], "that of the first run alone"
 
 
 def test_where_the_neurons_are() -> None:
     text = about(said(neuron_frames(runs=1)), "Of the 100 neurons")
     assert "base's minimal set within 0.5 points the largest part lies in layer 2 (40.0 %" in text
-    assert "an even spread would put 25.0 % there); half of them lie at or below layer 2." in text
-    assert text.endswith("After fine-tuning it is layer 1 in tuned (50.0 %).")
+    assert text.endswith(
+        "an even spread would put 25.0 % there); half of them lie at or below layer 2; a re-fit has 82.0 % of them "
+        "in common."
+    ), "and nothing of where they went"
 
 
-def test_a_ranking_that_silencing_contradicts_does_not_hold() -> None:
-    frames = neuron_frames()
-    assert about(said(frames), "The ranking").startswith("The ranking holds in base: with all other neurons silenced")
-    values = frames.results["value"].mask(frames.results["subset"] == "bottom 20% kept", 0.7)
-    in_part = replace(frames, results=frames.results.assign(value=values))
-    assert about(said(in_part), "The ranking").startswith("The ranking holds in part in base")
-    values = frames.results["value"].mask(frames.results["subset"] == "bottom 20% kept", 0.95)
-    against = replace(frames, results=frames.results.assign(value=values))
-    assert about(said(against), "The ranking").startswith("The ranking does not hold in base")
+@pytest.mark.parametrize("overlap, warned", [(0.85, False), (0.79, True)])
+def test_the_gap_and_the_overlap_of_a_refit_stand_beside_the_ranking(overlap: float, warned: bool) -> None:
+    frames = neuron_frames(runs=1)
+    rows = frames.results
+    top = (rows["metric"] == "ranking_overlap") & (rows["x"] == 0.05) & (rows["model"] == "tuned")
+    frames = replace(frames, results=rows.assign(value=rows["value"].mask(top, overlap)))
+    text = about(said(frames), "A re-fit of the probe")
+    assert text.startswith(
+        f"A re-fit of the probe that ranks the neurons has 85.0 % in base and {100 * overlap:.1f} % in tuned of the "
+        "top 5 % in common; in base its objective of 0.370 may be 0.070 above the optimum."
+    )
+    assert ("is in part chance" in text) is warned
+    block = blocks_of(frames)["How sure is the ranking?"]
+    assert block.tables[0].rows[0] == ["base", "0.370", "0.070", "0.375", "0.100", "85.0", "90.0"]
+    assert ("Of tuned a re-fit has less than 80" in block.lede) is warned
+    assert blocks_of(frames)["How few neurons are enough"].tables[0].head[-1] == "re-fit in common (%)"
+    for heading in ("Where they are", "Labels"):
+        lede = blocks_of(frames)[heading].lede.replace("\u00a0", " ")
+        assert lede.endswith("A re-fit has 82.0 % in base and 82.0 % in tuned of them in common.")
+    reading = reading_of(frames)
+    lines = caveats(reading.results, reading.comparisons, reading.lock, {})
+    assert any("as little as 79 % of the top 5 % in common (tuned)" in line for line in lines) is warned
+    assert ("may be here by chance" in explorer_note(reading)) is warned
+
+
+def test_what_is_left_when_neurons_are_ablated_is_given_as_it_is() -> None:
+    """Three accuracies without an interval put nothing in order."""
+    text = about(said(neuron_frames()), "With all other neurons ablated")
+    assert text == (
+        "With all other neurons ablated, the top 20 % of base reach 90.0 %, a random 20 % 60.0 %, the bottom 20 % "
+        "20.0 %; all neurons 93.0 % (test). The first three: 90.0, 60.0, 20.0 in tuned."
+    )
 
 
 def test_selectivity_of_the_small_set() -> None:
     text = about(said(neuron_frames()), "Selectivity")
-    assert "is 23.0 points with all neurons and 42.5 with the 100 of the minimal set" in text
-    assert text.endswith("the small set leaves the probe less room to memorise words.")
+    assert text == (
+        "Selectivity of base is 23.0 points with all neurons and 42.5 with the 100 of the minimal set within 0.5 points."
+    )
 
 
 def test_retrained_probes_are_compared_with_their_intervals() -> None:
@@ -118,41 +175,57 @@ def test_overlapping_intervals_say_nothing_of_redundancy() -> None:
 )
 def test_a_move_needs_its_test_and_an_interval_away_from_chance(changes: pd.DataFrame, shown: bool) -> None:
     text = about(said(replace(neuron_frames(), changes=changes)), "Top 5 % of tuned against base")
-    assert ("the neurons move to lower layers" in text) is shown
+    assert ("they move to lower layers" in text) is shown
     assert ("no move to lower or higher layers is shown" in text) is not shown
-    assert "80 neurons stay in the selection, 20 leave it and 30 enter it" in text
+    assert "re-fits of one model exchange (80 stay, 20 leave and 30 enter" in text
+    assert "; re-fits exchange 12 in base and 13.5 in tuned; 6.0 more, 95 % interval 2.0 to 10.0)" in text
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_what_refits_exchange_as_well_is_no_move(runs: int) -> None:
+    changes = selection_changes([-0.3, -0.34][:runs], p=0.01, beyond=3.0)
+    text = about(said(replace(neuron_frames(runs), changes=changes)), "Top 5 % of tuned against base")
+    assert "no more neurons are shown to leave the selection than re-fits of one model exchange (80 stay" in text
+    assert "3.0 more, 95 % interval \u22121.0 to 7.0)." in text
+    assert "layers" not in text and "move" not in text
 
 
 def test_one_run_gives_its_p_and_several_their_number() -> None:
     one = " ".join(said(replace(neuron_frames(), changes=selection_changes([-0.3], p=0.01))))
-    assert "(mean layer \u22120.30, by chance 0.00; p = 0.010); earth mover's distance 0.30 layers" in one
+    assert (
+        "(mean layer \u22120.30, by chance 0.00; 95 % interval over re-fits \u22120.35 to \u22120.25; p = 0.010)" in one
+    )
+    assert "earth mover's distance 0.30 layers, by chance 0.10, re-fits 0.05 and 0.07 (p = 0.010)" in one
     two = " ".join(said(neuron_frames()))
-    assert "95 % interval over 2 runs \u22120.37 to \u22120.27; p at most 0.05 in 2 of 2 runs" in two
+    assert "95 % interval over 2 runs and re-fits \u22120.37 to \u22120.27; p at most 0.05 in 2 of 2 runs" in two
 
 
 def test_tables_show_means_and_the_range_of_runs() -> None:
     blocks = blocks_of(neuron_frames())
     (minimal,) = blocks["How few neurons are enough"].tables
-    assert minimal.head[-2:] == ["control task", "selectivity"]
+    assert minimal.head[-3:] == ["control task", "selectivity", "re-fit in common (%)"]
     assert [row[1:4] for row in minimal.rows if row[0] == "tuned"][1] == [
         "minimal set within 0.5 points",
         "105 (100\u2013110)",
         "5.3 (5.0\u20135.5)",
     ]
-    (kept,) = blocks["Does the ranking hold?"].tables
+    (kept,) = blocks["What the top and the bottom of the ranking do"].tables
     assert kept.rows[0] == ["base", "test", "93.0", "90.0", "60.0", "20.0"]
     assert kept.rows[1] == ["base", "dev", "92.0", "89.0", "59.0", "19.0"]
     distances, exchange = blocks["What fine-tuning does to the selection"].tables
     assert list(distances.rows[0]) == [
-        "top 5\u00a0%", "mean layer", "\u22120.32", "0.00", "\u22120.37 to \u22120.27", "0.010, 0.010",
+        "top 5\u00a0%", "mean layer", "\u22120.32", "0.00", "+0.05", "+0.07", "\u22120.37 to \u22120.27",
+        "0.010, 0.010",
     ]  # fmt: skip
-    assert list(exchange.rows[0]) == ["top 5\u00a0%", "80", "20", "30"]
+    assert exchange.head[4:6] == ["leave in a re-fit of base", "leave in a re-fit of tuned"]
+    assert list(exchange.rows[0]) == ["top 5\u00a0%", "80", "20", "30", "12", "13.5", "6.0", "2.0 to 10.0"]
 
 
 def test_every_block_of_a_full_study() -> None:
     assert list(blocks_of(neuron_frames())) == [
         "How few neurons are enough",
-        "Does the ranking hold?",
+        "How sure is the ranking?",
+        "What the top and the bottom of the ranking do",
         "Where they are",
         "Labels",
         "Top and bottom neurons, trained anew",
@@ -204,7 +277,7 @@ def test_further_analyses_have_titles_of_their_own() -> None:
 
 def test_without_a_control_task_its_columns_are_gone() -> None:
     frames = without(neuron_frames(), "control_accuracy", "selectivity")
-    assert blocks_of(frames)["How few neurons are enough"].tables[0].head[-1] == "accuracy"
+    assert blocks_of(frames)["How few neurons are enough"].tables[0].head[4:] == ["accuracy", "re-fit in common (%)"]
     assert not any(text.startswith("Selectivity") for text in said(frames))
 
 
@@ -213,7 +286,7 @@ def test_without_minimal_sets_the_rest_stands() -> None:
     frames = without(neuron_frames(), *gone)
     blocks = blocks_of(frames)
     assert {"Where they are", "Labels", "How few neurons are enough"}.isdisjoint(blocks)
-    assert any(text.startswith("The ranking holds") for text in said(frames))
+    assert any(text.startswith("With all other neurons ablated") for text in said(frames))
 
 
 def test_one_model_alone() -> None:
@@ -231,7 +304,10 @@ def test_a_random_twin_stands_in_tables_and_in_no_sentence() -> None:
     frames = replace(neuron_frames(), results=neuron_results(rows), comparisons=pd.DataFrame(), changes=None)
     frames.lock["spec"]["models"]["random twin"] = {"random_twin_of": "base"}
     assert "random twin" not in " ".join(said(frames))
-    assert {row[0] for row in blocks_of(frames)["Does the ranking hold?"].tables[0].rows} == {"base", "random twin"}
+    assert {row[0] for row in blocks_of(frames)["What the top and the bottom of the ranking do"].tables[0].rows} == {
+        "base",
+        "random twin",
+    }
 
 
 def test_the_chosen_pair_is_marked_in_every_run() -> None:

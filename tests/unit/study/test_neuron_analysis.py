@@ -53,6 +53,17 @@ def test_the_ranking_is_kept_beside_the_rows(runs):
     np.testing.assert_array_equal(table["layer"] * 32 + table["unit"], table["neuron"])
 
 
+def test_the_gap_and_the_overlap_of_a_refit_stand_beside_the_ranking(runs):
+    rows = runs[0].results
+    overlap = rows[rows["metric"] == "ranking_overlap"]
+    assert set(overlap["x"]) == {0.05, 0.1, 0.005, 0.02} and overlap["value"].between(0, 1).all()
+    assert {"optimality_gap", "refit_optimality_gap", "refit_objective"} <= set(rows["metric"])
+    table = runs[0].tables.table("neurons", rows["cell"].iloc[0])
+    assert sorted(table["refit"]) == list(range(128))
+    first = table["refit"].head(13) < 13
+    assert first.mean() == overlap.loc[overlap["x"] == 0.1, "value"].iloc[0]
+
+
 def test_an_empty_cache_gives_the_same_bytes(runs):
     one, two = ((run.tables.folder / "results.parquet").read_bytes() for run in runs)
     assert one == two
@@ -95,6 +106,16 @@ def test_the_shift_of_the_spread_is_in_the_tables(compared):
     entered = changes[(changes["statistic"] == "entered") & (changes["selection"] == "top 10%")]["value"].iloc[0]
     left = changes[(changes["statistic"] == "left") & (changes["selection"] == "top 10%")]["value"].iloc[0]
     assert entered == left > 0
+    beyond = changes[changes["statistic"] == "left_beyond_refit"].set_index("selection")
+    assert (beyond["low"] <= beyond["value"]).all() and {"top 5%", "top 10%"} <= set(beyond.index)
+    assert changes.loc[changes["statistic"] == "left", ["refit_base", "refit_tuned"]].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("analysis", ["neurons", "neuron_rankers", "neuron_redundancy"])
+def test_every_analysis_that_ranks_reports_its_gap_and_a_refit(compared, analysis):
+    rows = compared.results[compared.results["analysis"] == analysis]
+    for metric in ("optimality_gap", "refit_optimality_gap", "ranking_overlap"):
+        assert set(rows.loc[rows["metric"] == metric, "model"]) == {"base", "tuned"}
 
 
 def test_the_explorer_shows_the_best_neurons(compared):
