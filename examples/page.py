@@ -1,5 +1,6 @@
 """What the pages of the examples share: the tables they are written from, markdown tables, figures, claims."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,21 +14,19 @@ import pandas as pd
 import pyarrow.parquet as pq
 import vl_convert
 
+from examples.verdicts import Claim
 from vestige.report.markdown import markdown_table
 from vestige.report.tables import Table
 from vestige.report.wording import listing
 from vestige.study.run import StudyRun
 
-VERDICTS = {True: "agrees", False: "differs", None: "cannot be told"}
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of a paper, held against the numbers of a run."""
-
-    paper: str
-    agrees: bool | None
-    here: str
+RULE = (
+    "*Agrees* needs a 95 % interval (or several) on the side that the paper names, *Differs* one on the other side, "
+    "corrected for the number of tests that the claim takes; anything else, and any number without an interval, "
+    "*Cannot be decided here*. A probe whose training depends on its seed and that was trained once gives a number "
+    "and no interval."
+)
+"""How verdicts come about (`examples.verdicts`), for the reader of a page."""
 
 
 @dataclass
@@ -56,8 +55,8 @@ class Page:
 
     def claims(self, claims: Sequence[Claim]) -> None:
         """What the paper says and what is seen here."""
-        lines = [f"- *{claim.paper}* **{VERDICTS[claim.agrees].capitalize()}.** {claim.here}" for claim in claims]
-        self.parts.append("\n".join(lines))
+        self.parts += ["## What the paper says, and what is seen here", RULE]
+        self.parts.append("\n".join(f"- {claim.text()}" for claim in claims))
 
     def write(self, name: str) -> Path:
         """Put the page into place."""
@@ -109,9 +108,27 @@ def one(results: pd.DataFrame, metric: str, **where: Any) -> float:
     return float(rows["value"].mean())
 
 
-def apart(ones: Sequence[float], others: Sequence[float]) -> bool | None:
-    """Whether every run of one side is above every run of the other (True), below (False), or neither (None)."""
-    return True if min(ones) > max(others) else False if max(ones) < min(others) else None
+def judged(run: StudyRun) -> pd.DataFrame:
+    """The comparisons of a run; those of probes that chance trains, and that were trained once, are only described."""
+    chance = {row.params: _by_chance(row) for row in run.tables.cells.drop_duplicates("params").itertuples()}
+    table = run.comparisons.astype({"difference": float, "low": float, "high": float})
+    once = table["params"].map(chance).astype(bool) & (table["seeds"].astype(float) < 2)
+    return table.assign(verdict=table["verdict"].astype(object).where(~once, "described"))
+
+
+def _by_chance(cell: Any) -> bool:
+    """Whether another seed trains another probe."""
+    settings = json.loads(cell.parameters)
+    if cell.analysis == "description_length":  # spans are read by pieces
+        return settings["code"] == "variational" or settings["probe"] == "mlp" or settings["pooling"] == "pieces"
+    if cell.analysis in ("layer_probe", "sentence_probe"):
+        return settings["protocol"] != "converged" or settings["probe"] == "mlp"
+    return cell.analysis in ("edge_probe", "structural_probe")
+
+
+def stands_out(row: Any) -> str:
+    """A star for a change that is significant after correction."""
+    return "*" if row.verdict in ("lower", "higher") else ""
 
 
 LEARNT = 0.1
@@ -119,7 +136,7 @@ LEARNT = 0.1
 
 
 def unlearnt(run: StudyRun, titles: Mapping[str, str]) -> list[str]:
-    """Which tuned models hardly learnt their task, in a paragraph; none where all did."""
+    """Which tuned models are below `LEARNT`, in a paragraph; none where all are above."""
     told = {"dev_matthews": "a Matthews correlation of {:.1f} %", "dev_exact_match": "{:.1f} % of the answers exact"}
     found = []
     for name, title in titles.items():
@@ -131,8 +148,8 @@ def unlearnt(run: StudyRun, titles: Mapping[str, str]) -> list[str]:
     if not found:
         return []
     return [
-        f"Tuning on {listing(found)} taught next to nothing on dev, where a constant answer has a correlation of 0. "
-        "What changes in such models is not knowledge of a task."
+        f"Tuned on {listing(found)}, a model is hardly better on dev than a constant answer, which has 0. What changes "
+        "in such models need not be knowledge of the task."
     ]
 
 

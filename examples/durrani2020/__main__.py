@@ -1,17 +1,12 @@
 """The page of this example: `python -m examples.durrani2020 RUN` keeps the tables of a run and writes it."""
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
-from examples.page import Claim, Page, command, one, percent, pick
-from vestige.report.wording import layer, listing
+from examples.durrani2020.claims import KEPT, LOOSE, TASKS, TIGHT, claims
+from examples.page import Page, command, one, percent, pick
+from vestige.report.wording import listing
 from vestige.study.run import StudyRun
-
-TASKS = {"POS": ("ewt", "xpos"), "SEM": ("pmb", "semtag"), "Chunking": ("conll2000", "chunk"), "CCG": ("pmb", "ccg")}
-LEXICAL, SYNTACTIC = ("POS", "SEM"), ("Chunking", "CCG")
-TIGHT, LOOSE = "minimal within 0.5", "minimal within 2"
-KEPT = {"All": "all", "Top": "top 20% kept", "Random": "random 20% kept", "Bottom": "bottom 20% kept"}
 
 
 def build(page: Page) -> None:
@@ -20,11 +15,10 @@ def build(page: Page) -> None:
     found = pick(run.results, analysis="neurons")
     results = {name: pick(found, corpus=corpus, task=task) for name, (corpus, task) in TASKS.items()}
     _head(page, results)
-    page.text("## What the paper says, and what is seen here")
-    page.claims(list(_claims(results)))
+    page.claims(claims(results))
     page.text("## Tables")
-    silenced = "Table 1: test accuracy with 20 % of the neurons kept and the others silenced, without training again"
-    _ablation(page, results, "accuracy", silenced)
+    caption = "Table 1: test accuracy with 20 % of the neurons kept and the others zeroed out, without training again"
+    _ablation(page, results, "accuracy", caption)
     _minimal(page, results, TIGHT, "", "Table 2: the smallest set within 0.5 points on dev, trained again (test)")
     _minimal(page, results, LOOSE, "", "Table 3: the same within 2 points")
     _data(page, run)
@@ -36,7 +30,7 @@ def build(page: Page) -> None:
     _labels(page, results)
     page.text("## Beyond the paper: other rankings, and redundancy (semantic tags)")
     _rankers(page, pick(run.results, analysis="neuron_rankers"))
-    _redundancy(page, pick(run.results, analysis="neuron_redundancy"))
+    _redundancy(page, pick(run.results, analysis="neuron_redundancy"), results["SEM"])
 
 
 def _head(page: Page, results: dict[str, pd.DataFrame]) -> None:
@@ -53,98 +47,6 @@ def _head(page: Page, results: dict[str, pd.DataFrame]) -> None:
         "squared L2, trained until their gain per round is small rather than for ten epochs; penalties are searched "
         "over the paper's 8 x 8 grid by its score on dev; one run per task.",
     )
-
-
-def _claims(results: dict[str, pd.DataFrame]) -> list[Claim]:
-    accuracy = {
-        name: {kept: one(rows, "accuracy", subset=subset) for kept, subset in KEPT.items()}
-        for name, rows in results.items()
-    }
-    ordered = [name for name, a in accuracy.items() if a["Top"] > a["Random"] > a["Bottom"]]
-    sizes = {name: one(rows, "minimal_share", subset=TIGHT) for name, rows in results.items()}
-    loose = {name: one(rows, "minimal_share", subset=LOOSE) for name, rows in results.items()}
-    lexical, syntactic = max(sizes[name] for name in LEXICAL), min(sizes[name] for name in SYNTACTIC)
-    loose_lexical, loose_syntactic = max(loose[n] for n in LEXICAL), min(loose[n] for n in SYNTACTIC)
-    gains = {
-        name: one(rows, "selectivity", subset=TIGHT) - one(rows, "selectivity", subset="all")
-        for name, rows in results.items()
-    }
-    spreads = {name: _shares(rows, TIGHT) for name, rows in results.items()}
-    centres = {name: float(shares @ np.arange(len(shares))) for name, shares in spreads.items()}
-    homes = {name: int(shares.argmax()) for name, shares in spreads.items()}
-    everywhere = [name for name, shares in spreads.items() if (shares > 0.02).all()]
-    return [
-        Claim(
-            "Silencing shows that the ranking is right: top above random above bottom neurons.",
-            len(ordered) == len(TASKS),
-            f"In that order for {listing(ordered) or 'no task'}: "
-            + "; ".join(f"{n} " + ", ".join(percent(a[kept]) for kept in list(KEPT)[1:]) for n, a in accuracy.items())
-            + ".",
-        ),
-        Claim(
-            "A small part of the neurons is enough (4 to 15 % in BERT and XLNet, up to a third in the smaller models).",
-            max(sizes.values()) <= 1 / 3,
-            "Within 0.5 points: " + ", ".join(f"{name} {100 * size:.0f} %" for name, size in sizes.items())
-            + "; within 2 points: " + ", ".join(f"{name} {100 * size:.0f} %" for name, size in loose.items())
-            + f". Of {int(one(results['POS'], 'neurons'))} neurons, less than in any model of the paper.",
-        ),
-        Claim(
-            "Lexical tasks (POS, SEM) need fewer neurons than syntactic ones (chunking, CCG).",
-            lexical < syntactic,
-            f"Within 0.5 points the lexical task that needs most takes {100 * lexical:.0f} %, the syntactic one that "
-            f"needs least {100 * syntactic:.0f} %; within 2 points {100 * loose_lexical:.0f} % and "
-            f"{100 * loose_syntactic:.0f} %.",
-        ),
-        Claim(
-            "Selectivity is higher with the selected neurons than with all.",
-            min(gains.values()) > 0,
-            "Selected minus all, in points: " + ", ".join(f"{n} {100 * gain:+.1f}" for n, gain in gains.items()) + ".",
-        ),
-        Claim(
-            "Neurons for lexical tasks lie lower than those for syntax (all models but BERT, whose top neurons are in "
-            "every layer).",
-            max(centres[n] for n in LEXICAL) < min(centres[n] for n in SYNTACTIC),
-            "Mean layer of the selected neurons: " + ", ".join(f"{n} {c:.2f}" for n, c in centres.items())
-            + "; most are in " + ", ".join(f"{layer(home)} ({name})" for name, home in homes.items())
-            + f". Every layer gives more than 2 % of them for {listing(everywhere) or 'no task'}.",
-        ),
-        _closed_class(results["POS"]),
-        _homes(results),
-    ]  # fmt: skip
-
-
-def _closed_class(rows: pd.DataFrame) -> Claim:
-    sizes = pick(rows, metric="label_neurons", subset=TIGHT).set_index("label")["value"].astype(float)
-    few = [label for label in ("UH", "TO") if label in sizes]
-    middle = sizes.median()
-    said = ", ".join(f"{label} {sizes[label]:.0f}" for label in (*few, "NNPS", "NN", "VB", "JJ") if label in sizes)
-    fewest, most = sizes.sort_values().head(3), sizes.sort_values().tail(3)
-    return Claim(
-        "Closed-class and unambiguous words (UH, TO) take few neurons, others (NNPS) many.",
-        bool(few) and all(sizes[label] < min(middle, sizes["NNPS"]) for label in few),
-        f"Neurons: {said} (median {middle:.0f}). Fewest: {_named(fewest)}; most: {_named(most)}.",
-    )
-
-
-def _homes(results: dict[str, pd.DataFrame]) -> Claim:
-    foreign, adjectives = (
-        int(one(results["POS"], "dominant_layer", subset=TIGHT, label=label)) for label in ("FW", "JJ")
-    )
-    top = len(_shares(results["POS"], TIGHT)) - 1
-    return Claim(
-        "Neurons for foreign words (FW) are in the last layers, those for adjectives (JJ) in the lowest.",
-        foreign > top / 2 > adjectives,
-        f"Of layers 0 to {top}, most neurons are in {layer(foreign)} for FW and in {layer(adjectives)} for JJ.",
-    )
-
-
-def _named(sizes: pd.Series) -> str:
-    return ", ".join(f"{label} {size:.0f}" for label, size in sizes.items())
-
-
-def _shares(rows: pd.DataFrame, subset: str) -> np.ndarray:
-    counts = pick(rows, metric="selected_neurons", subset=subset).sort_values("layer")["value"].to_numpy(float)
-    return counts / counts.sum()
 
 
 def _ablation(page: Page, results: dict[str, pd.DataFrame], metric: str, caption: str) -> None:
@@ -256,19 +158,19 @@ def _rankers(page: Page, rows: pd.DataFrame) -> None:
         for name in names
         for rho in [[f"{spearman[f'probe & {name}']:.2f}" if name != "probe" else "\u2013"]]
     ]
-    chance = [name for name in names if accuracy[f"{name} top 10%"] < accuracy["random top 10%"]]
+    below = [name for name in names if accuracy[f"{name} top 10%"] < accuracy["random top 10%"]]
     page.text(
         "Penalties are not those of the tables above and differ between the two tables here (tops are trained with "
         "l2 = 0.001 alone, representatives with l1 = l2 = 0.001): numbers are to be compared within a table only.",
-        "Every ranker orders all neurons; probes are trained on the tops alone. Rankers that look at one neuron at a "
-        "time choose neurons that say the same: on the top 10 %, "
-        + (f"{listing([name.replace('_', ' ') for name in chance])} do worse than a random draw." if chance else
-           "all do better than a random draw.")
-    )  # fmt: skip
+        "Every ranker orders all neurons; probes are trained on the tops alone, once, and there is one random draw: "
+        "these are numbers without intervals. On the top 10 %, "
+        + (listing([name.replace("_", " ") for name in below]) or "no ranker")
+        + " scored lower than the random draw.",
+    )
     page.table(["ranker", *(f"top {share}" for share in shares), "Spearman with the probe's"], lines)
 
 
-def _redundancy(page: Page, rows: pd.DataFrame) -> None:
+def _redundancy(page: Page, rows: pd.DataFrame, neurons: pd.DataFrame) -> None:
     within = one(rows, "dev_accuracy", subset="all") - float(pick(rows, metric="minimal_neurons")["x"].iloc[0])
 
     def minimal(name: str) -> str:
@@ -281,10 +183,13 @@ def _redundancy(page: Page, rows: pd.DataFrame) -> None:
         name = f"representatives at {x:g}"
         counts = [f"{one(rows, metric, x=x, layer=None):.0f}" for metric in ("clusters", "clusters_over_layers")]
         lines.append([f"correlation {x:g}", *counts, percent(one(rows, "accuracy", subset=name)), minimal(name)])
+    within_layers = pick(rows, metric="clusters")
+    least = float(within_layers[within_layers["layer"].notna()]["value"].min())
+    width = one(neurons, "neurons") / within_layers["layer"].nunique()
     page.text(
         "Neurons put together while they correlate (by average linkage over the words of dev), the best-ranked of each "
-        "cluster standing for it. Hardly any two neurons of one layer correlate; it is the same unit in neighbouring "
-        "layers that says the same again."
+        f"cluster standing for it. Clustered within one layer, at least {least:.0f} clusters of {width:.0f} neurons "
+        "are left at any of these cuts: what goes together is in different layers. Probes were trained once."
     )
     page.table(["cut at", "clusters", "over several layers", "accuracy of representatives", "minimal set"], lines)
 

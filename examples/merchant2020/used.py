@@ -62,7 +62,10 @@ def _used_in_words(run: StudyRun, tuned: Mapping[str, str]) -> str:
             f"{title}: {found['none'][at]:.1f}, at most {lost[at]:.1f} points lost by erasing (layer {at}), where "
             f"random directions take {found['none'][at] - found['random'][at]:.1f}"
         )
-    return "; ".join(told) + ". Scores are those that the tasks are tuned by; the layer is the one that loses most."
+    return (
+        "; ".join(told) + ". Scores are those that the tasks are tuned by. The layer is the one that loses most, "
+        "chosen by these very numbers: they describe and have no interval."
+    )
 
 
 def _words_lost(page: Page, tuned: Mapping[str, str]) -> None:

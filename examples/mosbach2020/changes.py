@@ -17,6 +17,7 @@ PROBED = {
     "odd_man_out": "odd man out",
 }
 CORPORA = {"ewt": "EWT", "gum": "GUM"}
+POOLINGS = {"cls": "[CLS]", "sentence_mean": "mean"}
 SETTINGS = Settings(resamples=1999)
 
 
@@ -50,6 +51,20 @@ class Changes:
         base, runs = self._items(source, probed, "base")[0], self._items(source, probed, tuned)
         return cross_pooling(base, runs, settings=SETTINGS)
 
+    def poolings(self, source: str, probed: str) -> pd.DataFrame:
+        """Mean minus [CLS] of the base model, over all layers but the embeddings: a table of one row."""
+        (items,) = self._items(source, probed, "base")
+        cls, mean = (of_pooling(items, pooling) for pooling in POOLINGS)
+        blocks = {"blocks": [layer for layer in sorted(cls["layer"].unique()) if layer]}
+        return group_differences(cls, [mean], blocks, SETTINGS)
+
+    def pooling_gains(self, source: str, probed: str, tuned: str) -> pd.DataFrame:
+        """What [CLS] gains by tuning minus what the mean gains, in the lower and the upper layers."""
+        base, *runs = (
+            _cls_minus_mean(items) for model in ("base", tuned) for items in self._items(source, probed, model)
+        )
+        return group_differences(base, runs, settings=SETTINGS)
+
     def _pair(self, source: str, probed: str, tuned: str, pooling: str) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
         base, *runs = (
             of_pooling(items, pooling) for model in ("base", tuned) for items in self._items(source, probed, model)
@@ -59,3 +74,10 @@ class Changes:
     def _read(self, source: str, probed: str, model: str) -> list[pd.DataFrame]:
         cells = pick(self._rows, corpus=f"{source}_{probed}", model=model)["cell"].unique()
         return [self._run.tables.items(str(cell)) for cell in cells]
+
+
+def _cls_minus_mean(items: pd.DataFrame) -> pd.DataFrame:
+    """Items whose `correct` is 1 where [CLS] is right and the mean is not, -1 the other way round, else 0."""
+    keys = ["sentence", "word", "subset", "probe_seed", "layer"]
+    cls, mean = (of_pooling(items, pooling).set_index(keys)["correct"].astype(float) for pooling in POOLINGS)
+    return (cls - mean).rename("correct").reset_index()

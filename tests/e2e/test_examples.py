@@ -5,10 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from examples.page import Page
+from examples.page import Page, judged
 from vestige.study.run import StudyRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", ["durrani2021", "merchant2020"])
+def test_probes_that_chance_trains_and_that_were_trained_once_have_no_verdict(name):
+    found = judged(StudyRun.open(EXAMPLES / name / "results"))
+    durrani = {"durrani2021": "5ec194c059"}.get(name)
+    chance = found["analysis"].isin(["edge_probe", "structural_probe"]) | (found["params"] == durrani)
+    assert chance.any()
+    assert ((found["verdict"] == "described") >= (chance & (found["seeds"] == 1))).all()
+    assert not (found[found["analysis"].isin(["similarity", "neurons"])]["verdict"] == "described").any()
 
 
 @pytest.mark.parametrize("name", ["durrani2020", "durrani2021", "merchant2020", "merchant2020_depth", "mosbach2020"])
