@@ -72,10 +72,13 @@ def too_large(path: Path, kind: type[VestigeError]) -> VestigeError:
     )
 
 
-def load_json(text: str | bytes) -> Any:
-    """What JSON holds; every complaint, on depth, huge numbers, NaN and keys that occur twice too, is a ValueError."""
+def load_json(text: str | bytes, nan: bool = False) -> Any:
+    """What JSON holds; every complaint is a ValueError: on depth, huge numbers, keys that occur twice, NaN unless said.
+
+    Python's own reader takes NaN and Infinity for numbers, which JSON does not have.
+    """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=float if nan else _no_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

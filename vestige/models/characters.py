@@ -7,7 +7,6 @@ a word longer than the character limit keeps its first bytes (48 of the usual 50
 marks), and the words "<S>" and "</S>" are read as the sentence markers.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from vestige.corpus.types import Sentence
 from vestige.digest import digest_json
 from vestige.errors import CorpusError, ModelError
+from vestige.files import load_json
 from vestige.models.align import Encoded, Overflow
 from vestige.models.encoder import one_line
 from vestige.models.identity import weights_digest
@@ -32,6 +32,8 @@ SENTENCE_BEGIN, SENTENCE_END, WORD_BEGIN, WORD_END, PADDING = range(257, 262)
 CHARACTERS = PADDING + 1
 MARKERS = {"<S>": SENTENCE_BEGIN, "</S>": SENTENCE_END}
 WORD_LENGTH = 50
+MOST_LAYERS = 1000
+"""Of any kind; a configuration that asks for more was not published."""
 
 _WORDS_AT_ONCE = 256
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
@@ -252,7 +254,7 @@ class Options:
     def read(cls, text: bytes, file: str) -> "Options":
         """From JSON, with the commas before closing brackets that AllenNLP's own files have."""
         try:
-            return cls(json.loads(_TRAILING_COMMA.sub(r"\1", text.decode())), file)
+            return cls(load_json(_TRAILING_COMMA.sub(r"\1", text.decode())), file)
         except ValueError as error:
             raise ModelError(f"{file}: not JSON ({error})", fix=_PUBLISHED) from error
 
@@ -272,10 +274,18 @@ class Options:
             )
         return value
 
-    def size(self, name: str, default: Any = ...) -> int:
+    def size(self, name: str, default: Any = ..., most: int = 100_000) -> int:
         """An option that counts something; 0 only where that is its default."""
         value = self(name, int, default=default)
-        if value != default and value < 1:
+        if value != default and not 1 <= value <= most:
+            bound = "positive" if value < 1 else f"at most {most}"
+            raise ModelError(f"{self.file}: option {name} should be {bound}, found {value}", fix=_PUBLISHED)
+        return value
+
+    def clip(self, name: str) -> float | None:
+        """An option that bounds values, if there is one."""
+        value = self(name, int, float, default=None)
+        if value is not None and value <= 0:
             raise ModelError(f"{self.file}: option {name} should be positive, found {value}", fix=_PUBLISHED)
         return value
 

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vestige.errors import ModelError
-from vestige.models.characters import CHARACTERS, CharacterCNN, CharacterEncoder, CnnSettings, Options
+from vestige.files import check_file, read_file
+from vestige.models.characters import CHARACTERS, MOST_LAYERS, CharacterCNN, CharacterEncoder, CnnSettings, Options
 
 State = tuple[Tensor, Tensor]
 """Hidden and memory states, (layers, directions, rows, width of the projection or of the cell)."""
@@ -174,7 +175,8 @@ def load_elmo(
         raise ModelError(f"{folder}: no such folder", fix="check the path")
     file = _only(folder, "*options.json", "options file (options.json)")
     weights = _only(folder, "*weights*.hdf5" if any(folder.glob("*weights*.hdf5")) else "*.hdf5", "weights (*.hdf5)")
-    options = Options.read(file.read_bytes(), str(file))
+    check_file(weights, ModelError)
+    options = Options.read(read_file(file, ModelError), str(file))
     settings = _settings(options)
     tensors = _read(weights)
     options.check(str(weights), tensors, _layout(settings), _sources)
@@ -200,17 +202,17 @@ def _settings(options: Options) -> ElmoSettings:
     characters = CnnSettings(
         dim=options.size("char_cnn.embedding.dim"),
         filters=options.filters("char_cnn.filters", length),
-        highways=options.size("char_cnn.n_highway", default=0),
+        highways=options.size("char_cnn.n_highway", default=0, most=MOST_LAYERS),
         projection=options.size("lstm.projection_dim"),
         activation=options.one_of("char_cnn.activation", ("relu", "tanh")),
         length=length,
     )
     return ElmoSettings(
         characters,
-        layers=options.size("lstm.n_layers"),
+        layers=options.size("lstm.n_layers", most=MOST_LAYERS),
         cell=options.size("lstm.dim"),
-        cell_clip=options("lstm.cell_clip", int, float, default=None),
-        projection_clip=options("lstm.proj_clip", int, float, default=None),
+        cell_clip=options.clip("lstm.cell_clip"),
+        projection_clip=options.clip("lstm.proj_clip"),
         skip=options("lstm.use_skip_connections", bool, default=False),
     )
 

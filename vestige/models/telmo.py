@@ -10,6 +10,7 @@ name is not read. The tensors of the training loss (`_softmax_loss.*`, `_last_av
 ignored; any other tensor without a place in the network is an error.
 """
 
+import lzma
 import shutil
 import tarfile
 import tempfile
@@ -26,9 +27,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vestige.errors import ModelError
+from vestige.files import check_file, too_large, unpacked_limit
 from vestige.models.characters import (
     CHARACTERS,
     MARKERS,
+    MOST_LAYERS,
     PADDING,
     WORD_LENGTH,
     CharacterCNN,
@@ -176,16 +179,19 @@ def _opened(place: Path, name: str) -> Iterator[IO[bytes]]:
         with open(place / name, "rb") as stream:
             yield stream
         return
-    if not place.is_file():
+    if not place.exists():
         raise ModelError(f"{place}: no such file or folder", fix="check the path")
+    check_file(place, ModelError)
     with tempfile.TemporaryFile() as copy:
         try:
             with tarfile.open(place) as archive:
                 member = next((m for m in archive if m.isfile() and m.name.removeprefix("./") == name), None)
                 found = archive.extractfile(member) if member else None
+                if member and member.size > unpacked_limit(place):
+                    raise too_large(place, ModelError)
                 if found:
                     shutil.copyfileobj(found, copy)
-        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error, lzma.LZMAError) as error:
             raise ModelError(
                 f"{place}: not a whole .tar.gz archive ({type(error).__name__}: {error})",
                 fix="fetch the file again; the download may have been cut short",
@@ -246,14 +252,16 @@ def _settings(options: Options, embedder: str) -> TelmoSettings:
     cnn = CnnSettings(
         dim=options.size(f"{characters}.embedding.embedding_dim"),
         filters=options.filters(f"{characters}.encoder.filters", WORD_LENGTH),
-        highways=options.size(f"{characters}.encoder.num_highway"),
+        highways=options.size(f"{characters}.encoder.num_highway", most=MOST_LAYERS),
         projection=width,
         activation=options.one_of(f"{characters}.encoder.activation", ("relu", "tanh"), default="relu"),
         project_first=options.one_of(f"{characters}.encoder.projection_location", places, places[0]) == places[1],
         norm=options(f"{characters}.encoder.do_layer_norm", bool, default=False),
     )
     return TelmoSettings(
-        cnn, options.size("model.contextualizer.num_layers"), options.size("model.contextualizer.hidden_dim")
+        cnn,
+        options.size("model.contextualizer.num_layers", most=MOST_LAYERS),
+        options.size("model.contextualizer.hidden_dim"),
     )
 
 

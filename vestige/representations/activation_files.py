@@ -20,10 +20,14 @@ import numpy as np
 from tokenizers import decoders
 
 from vestige.errors import RepresentationError
+from vestige.files import load_json
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
+_SMALL = 64 * 2**20
+_MOST_PACKED = 100
+"""Activations are noise, which hardly packs at all."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,22 @@ def read_hdf5(path: Path) -> Iterator[Activations]:
         for number in numbers:
             place = f"{path}, dataset {str(number)!r}"
             with _reading(place):
-                layers = _layers_of_dataset(file[str(number)], place)
+                layers = _layers_of_dataset(_inside(file, str(number), place), place)
             yield Activations(number, layers.shape[1], list(layers), texts.get(number), place)
+
+
+def _inside(file: h5py.File, name: str, place: str) -> Any:
+    """What the file itself holds under a name; links and storage that lead into other files are not followed."""
+    found = None if isinstance(file.get(name, getlink=True), h5py.ExternalLink) else file[name]
+    if found is None or (isinstance(found, h5py.Dataset) and (found.external or found.is_virtual)):
+        raise RepresentationError(f"{place}: its values lie in another file", fix="copy them into this one")
+    packed = found.id.get_storage_size() if isinstance(found, h5py.Dataset) else 0
+    if isinstance(found, h5py.Dataset) and found.nbytes > max(_SMALL, _MOST_PACKED * packed):
+        raise RepresentationError(
+            f"{place}: {found.nbytes} bytes of values in {packed} bytes of the file",
+            fix="the file is damaged or was made to fill the memory: extract the activations again",
+        )
+    return found
 
 
 def _layers_of_dataset(found: Any, place: str) -> np.ndarray:
@@ -74,9 +92,9 @@ def _texts(path: Path, file: h5py.File) -> dict[int, str]:
     if SENTENCE_TO_INDEX not in file:
         return {}
     try:
-        content = np.ravel(file[SENTENCE_TO_INDEX][()])[0]
-        return {int(number): text for text, number in json.loads(content).items()}
-    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        content = np.ravel(_inside(file, SENTENCE_TO_INDEX, f"{path}, dataset {SENTENCE_TO_INDEX!r}")[()])[0]
+        return {int(number): text for text, number in load_json(content).items()}
+    except (ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
         raise RepresentationError(
             f"{path}, dataset {SENTENCE_TO_INDEX!r}: expected one JSON object from texts to numbers ({error})",
             fix="write the file anew, or delete this dataset: the words are then not compared",
@@ -87,7 +105,7 @@ def _texts(path: Path, file: h5py.File) -> dict[int, str]:
 def _reading(place: str | Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
         raise RepresentationError(
             f"{place}: cannot be read as HDF5 ({error})",
             fix="the file is damaged, cut short or of another kind: copy or extract it again",
@@ -102,8 +120,8 @@ def read_json(path: Path) -> Iterator[Activations]:
                 continue
             place = f"{path}:{line}"
             try:
-                found = _from_record(json.loads(content), place)
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                found = _from_record(load_json(content, nan=True), place)
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
                 reason = f"no {error}" if isinstance(error, KeyError) else error
                 raise RepresentationError(
                     f"{place}: expected one sentence of NeuroX's JSON activations ({reason})",

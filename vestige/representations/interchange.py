@@ -14,6 +14,7 @@ from vestige.cache import cache_folder, explaining_storage, writing
 from vestige.corpus.types import Sentence, words_digest
 from vestige.digest import digest_json, sha256_of_file
 from vestige.errors import RepresentationError
+from vestige.files import check_file
 from vestige.progress import bar
 from vestige.representations.activation_files import READERS, WRITERS, Activations, Rows, same_words
 from vestige.representations.pool import SENTENCE_POOLINGS
@@ -65,6 +66,7 @@ def import_activations(
     _by_suffix(READERS, path)
     if not sentences:
         raise RepresentationError(f"{path}: no sentences were given", fix="give those that the file was made of")
+    check_file(path, RepresentationError)
     try:
         fingerprint = sha256_of_file(path)
     except OSError as error:

@@ -350,7 +350,7 @@ class TestWhatIsRefused:
         self.refuse(tmp_path / "a.json", cache, r"a\.json:1: expected one sentence")
 
     def test_no_file_and_no_format(self, tmp_path, cache):
-        self.refuse(tmp_path / "none.hdf5", cache, r"none\.hdf5: cannot be read \(No such file")
+        self.refuse(tmp_path / "none.hdf5", cache, r"none\.hdf5: no such file")
         self.refuse(tmp_path / "a.pt", cache, r"a\.pt: \.pt is no format of activations")
 
 

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from vestige.corpus.readers.notes import Noted
 from vestige.corpus.types import Level, Sentence, stable_ids
 from vestige.errors import CorpusError
+from vestige.files import check_file
 
 SPLIT_NAMES = {"validation": "dev", "valid": "dev", "val": "dev"}
 """How hub data sets call their splits -> how we do; other names stay as they are."""
@@ -86,7 +88,7 @@ class _Columns:
                 )
         convert = _conversion(place, self.label, rows.features[self.label], self) if self.label else None
         found, unlabelled = [], 0
-        for number, row in enumerate(rows.select_columns(named)):
+        for number, row in enumerate(_rows(place, rows, named)):
             where = f"{place}:{number}"
             if self.label and _unlabelled(row[self.label]):
                 unlabelled += 1
@@ -114,6 +116,21 @@ class _Columns:
                 f"{where}: {row[self.label]!r:.60} in the column {self.label!r} is no label ({error})",
                 fix="repair the row, or name another column",
             ) from None
+
+
+def _rows(place: str, rows: Any, columns: list[str]) -> Iterator[Mapping[str, Any]]:
+    """The rows one by one; a file may turn out to be damaged as late as here."""
+    found = iter(rows.select_columns(columns))
+    number = 0
+    while True:
+        try:
+            row = next(found)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise CorpusError(f"{place}:{number}: {_said(error)}", fix="get the data set again") from None
+        yield row
+        number += 1
 
 
 def _words(value: Any, column: str, where: str) -> tuple[str, ...]:
@@ -161,12 +178,13 @@ def _load(source: str | Path, config: str | None, revision: str | None) -> Mappi
     """The splits of a data set by the names it gives them."""
     from datasets import DatasetDict, load_dataset, load_from_disk
 
-    path = Path(source).expanduser()
     try:
+        path = Path(source).expanduser()
         with _quiet():
             if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
                 found = load_from_disk(str(path))
-            elif path.is_file():
+            elif path.exists() and not path.is_dir():
+                check_file(path, CorpusError)
                 found = load_dataset(_module(path), data_files=str(path), **_separator(path))
             elif path.is_dir():
                 found = load_dataset(str(path), config)
@@ -174,9 +192,11 @@ def _load(source: str | Path, config: str | None, revision: str | None) -> Mappi
                 raise CorpusError(f"{source}: no such file or folder", fix="check the path")
             else:
                 found = _from_hub(str(source), config, revision)
+    except CorpusError:
+        raise
     except ConnectionError as error:
         raise _unreachable(str(source), error) from None
-    except (FileNotFoundError, ValueError, RuntimeError) as error:
+    except Exception as error:  # of datasets, pyarrow, pandas and whatever reads the files for them
         raise _refused(str(source), error) from None
     return found if isinstance(found, DatasetDict) else {"train": found}
 
@@ -213,7 +233,7 @@ def _separator(path: Path) -> dict[str, str]:
 def _unreachable(id_: str, error: Exception) -> CorpusError:
     return CorpusError(
         f"the data set {id_!r} is not on this machine and the Hugging Face hub cannot be reached ({error})",
-        fix=f"where there is a network, run `hf download --repo-type dataset {id_}` and copy the hub's cache "
+        fix=f"where there is a network, run `hf download --repo-type dataset {quote(id_)}` and copy the hub's cache "
         "(HF_HOME, else ~/.cache/huggingface) here; or run it with `--local-dir FOLDER`, copy that folder "
         "and name it as the source",
     )
@@ -224,7 +244,15 @@ def _refused(source: str, error: Exception) -> CorpusError:
         fix = "vestige runs no code of data sets: try revision='refs/convert/parquet', or download its files"
     else:
         fix = "check the id or path and, where the data set has several parts, name one with config="
-    return CorpusError(f"{source}: {str(error).strip()}", fix=fix)
+    return CorpusError(f"{source}: {_said(error)}", fix=fix)
+
+
+def _said(error: Exception) -> str:
+    """What is wrong, by the first of a chain of errors."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)  # type: ignore[arg-type]
+    return f"{str(causes[-1]).strip()[:300] or type(causes[-1]).__name__}"
 
 
 @contextmanager
