@@ -78,9 +78,14 @@ def load_json(text: str | bytes, nan: bool = False) -> Any:
     Python's own reader takes NaN and Infinity for numbers, which JSON does not have.
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=float if nan else _no_constant)
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=float if nan else _no_constant)
+        if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
+            json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair, which is no text") from None
+    return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -152,6 +152,7 @@ def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> PreTrainedT
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+        tokenizer("a")  # some settings show only now that they are none
     except Exception as error:
         raise ModelError(f"{folder}: its tokenizer does not load ({error})", fix=_SAVE_TOKENIZER) from error
     wanted = dict.fromkeys(("tokenizer.json", *tokenizer.vocab_files_names.values(), *_VOCABULARIES))

@@ -21,6 +21,7 @@ from tokenizers import decoders
 
 from vestige.errors import RepresentationError
 from vestige.files import load_json
+from vestige.representations.hdf5_trial import try_hdf5
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 
@@ -48,6 +49,7 @@ class Activations:
 
 def read_hdf5(path: Path) -> Iterator[Activations]:
     """The sentences in the order of their numbers; datasets of two dimensions have one layer."""
+    try_hdf5(path, _SMALL, _MOST_PACKED)
     with _reading(path):
         file = h5py.File(path, "r")
     with file:

@@ -55,7 +55,7 @@ def _parse_block(path: Path, line: int, block: list[str]) -> tuple[str, tuple[st
             )
     try:
         tree = conllu.parse("\n".join(block) + "\n\n", field_parsers=_FIELD_PARSERS)[0]
-    except conllu.exceptions.ParseException as error:
+    except (conllu.exceptions.ParseException, ValueError) as error:
         raise CorpusError(f"{path}:{line}: {error}", fix="repair the sentence that starts there") from None
     words = [token for token in tree if isinstance(token["id"], int)]
     if not words:

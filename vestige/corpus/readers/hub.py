@@ -5,6 +5,7 @@ The label column's own type says what its values are: class numbers become their
 numbers (for regression), and a list labels word by word. Code that a data set brings is never run.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,13 +16,16 @@ from typing import Any
 from vestige.corpus.readers.notes import Noted
 from vestige.corpus.types import Level, Sentence, stable_ids
 from vestige.errors import CorpusError
-from vestige.files import check_file
+from vestige.files import check_file, read_file
 
 SPLIT_NAMES = {"validation": "dev", "valid": "dev", "val": "dev"}
 """How hub data sets call their splits -> how we do; other names stay as they are."""
 
 FILES = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".arrow": "arrow"}
 """Suffix of a single file -> the module of `datasets` that reads it."""
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_DEEPEST = 200
 
 Convert = Callable[[Any], Any]
 
@@ -184,9 +188,12 @@ def _load(source: str | Path, config: str | None, revision: str | None) -> Mappi
             if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
                 found = load_from_disk(str(path))
             elif path.exists() and not path.is_dir():
-                check_file(path, CorpusError)
+                _check_depth(path)
                 found = load_dataset(_module(path), data_files=str(path), **_separator(path))
             elif path.is_dir():
+                for file in sorted(path.rglob("*")):
+                    if not file.is_dir():
+                        _check_depth(file)
                 found = load_dataset(str(path), config)
             elif str(source).count("/") > 1 or str(source).startswith((".", "/", "~")):
                 raise CorpusError(f"{source}: no such file or folder", fix="check the path")
@@ -199,6 +206,18 @@ def _load(source: str | Path, config: str | None, revision: str | None) -> Mappi
     except Exception as error:  # of datasets, pyarrow, pandas and whatever reads the files for them
         raise _refused(str(source), error) from None
     return found if isinstance(found, DatasetDict) else {"train": found}
+
+
+def _check_depth(path: Path) -> None:
+    """JSON nested without end would overflow the stack of the reader below us, and end the whole process."""
+    import numpy as np
+
+    check_file(path, CorpusError)
+    content = read_file(path, CorpusError) if path.suffix in (".json", ".jsonl") else b""
+    bare = np.frombuffer(_STRING.sub(b"", content), dtype=np.uint8)
+    steps = np.isin(bare, list(b"[{")).astype(np.int64) - np.isin(bare, list(b"]}"))
+    if steps.size and np.cumsum(steps).max() > _DEEPEST:
+        raise CorpusError(f"{path}: JSON nested more than {_DEEPEST} deep", fix="check that it is the right file")
 
 
 def _from_hub(id_: str, config: str | None, revision: str | None) -> Any:
@@ -257,13 +276,15 @@ def _said(error: Exception) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the progress bars of `datasets`."""
+    """Without the progress bars of `datasets`, and without its log: what goes wrong is said in our own errors."""
     import datasets
 
-    bars = datasets.is_progress_bar_enabled()
+    bars, said = datasets.is_progress_bar_enabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     try:
         yield
     finally:
+        datasets.logging.set_verbosity(said)
         if bars:
             datasets.enable_progress_bars()
