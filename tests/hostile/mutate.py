@@ -78,7 +78,7 @@ def _field(content: bytes, rng: random.Random) -> bytes:
 def _value(content: bytes, rng: random.Random) -> bytes:
     """Another value somewhere in JSON, whole or by lines; other files as they are."""
     lines = content.split(b"\n")
-    for chosen in ([None] if len(lines) == 1 else [None, rng.randrange(len(lines))]):
+    for chosen in [None] if len(lines) == 1 else [None, rng.randrange(len(lines))]:
         try:
             record = json.loads(content if chosen is None else lines[chosen])
         except (ValueError, RecursionError):

@@ -19,7 +19,9 @@ def _rows(id_: str, *words: str) -> str:
     lines = [f"# sent_id = {id_}"]
     for number, one in enumerate(words, start=1):
         word, tag, head = one.split()
-        lines.append(f"{number}\t{word}\t{word.lower()}\tX\t{tag}\tNumber=Sing\t{head}\t{'root' if head == '0' else 'dep'}\t_\t_")
+        lines.append(
+            f"{number}\t{word}\t{word.lower()}\tX\t{tag}\tNumber=Sing\t{head}\t{'root' if head == '0' else 'dep'}\t_\t_"
+        )
     return "\n".join(lines) + "\n\n"
 
 
@@ -99,7 +101,18 @@ SQUAD = json.dumps(
 )
 _EDGE = "ewt-train-1-semantics-pred-2%%ewt-train-1-semantics-arg-1"
 ROLES = json.dumps(
-    {"data": {"ewt-train-1": {_EDGE: {"protoroles": {"volition": {"value": 1.5, "confidence": 0.9}, "time": {"value": -1, "confidence": 1}}}}}}
+    {
+        "data": {
+            "ewt-train-1": {
+                _EDGE: {
+                    "protoroles": {
+                        "volition": {"value": 1.5, "confidence": 0.9},
+                        "time": {"value": -1, "confidence": 1},
+                    }
+                }
+            }
+        }
+    }
 )
 ROLE_IDS = json.dumps({"ewt-train-1": {"document_id": "a", "sentence_id": "a-1"}})
 HUB = [{"words": "She saw it", "label": "good"}, {"words": "It ran away", "label": "bad"}]
