@@ -1,0 +1,126 @@
+"""Every command and every block of Python that README and CONTRIBUTING show runs, as it is written."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import pytest
+import shelf
+from typer.testing import CliRunner
+
+import vestige.cli
+from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.corpus import catalog
+
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+ELSEWHERE = {
+    "git clone <this repository> vestige && cd vestige": "the reader's own",
+    "python tests/families.py docs/families.md": "tests/oracle/test_families.py runs its functions",
+    "python -m examples.NAME RUN": "tests/e2e/test_examples.py writes every page",
+}
+"""Commands that are not run here, and why."""
+LISTINGS = ("", "analyses", "corpora", "corpora treebank", "formats", "derived", "recipes", "runs")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    text = (shelf.ROOT / document).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def shown(document: str) -> list[str]:
+    """Commands: the lines of its sh blocks, and what its prose sets as code."""
+    lines = [line.partition("  #")[0].strip() for block in blocks(document, "sh") for line in block.splitlines()]
+    prose = re.sub(r"^```.*?^```$", "", (shelf.ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
+    spans = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose)]
+    return [*filter(None, lines), *(span for span in spans if re.match(r"(vestige|make|python|git|pip) ", span))]
+
+
+COMMANDS = list(dict.fromkeys(command for document in DOCUMENTS for command in shown(document)))
+OURS = [command for command in COMMANDS if command.startswith("vestige ")]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    return shelf.fill(tmp_path_factory.mktemp("shelf"))
+
+
+@pytest.fixture
+def here(place, monkeypatch) -> Path:
+    """The working directory, with its corpora and a cache that all commands share."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("VESTIGE_DATA", str(place / "data"))
+    monkeypatch.setenv("VESTIGE_CACHE", str(place / "cache"))
+    monkeypatch.setenv("HF_HOME", str(place / "hf"))
+    monkeypatch.setattr(catalog, "_HERE", place / "package")
+    monkeypatch.setattr(vestige.cli, "_cores", lambda: 1)
+    return place
+
+
+def run(command: str) -> None:
+    said = CliRunner().invoke(vestige.cli.app, shlex.split(command)[1:])
+    assert said.exit_code == 0, f"{command}\n{said.output}\n{said.exception!r}"
+
+
+def test_commands_are_found():
+    assert len(OURS) >= 6 and "vestige doctor" in OURS and "make demo" in COMMANDS
+
+
+@pytest.mark.parametrize("command", OURS)
+def test_a_command_of_ours_runs(here, minilm, command):
+    run(command)
+
+
+@pytest.mark.parametrize("what", LISTINGS)
+def test_everything_is_listed(here, what):
+    run(f"vestige ls {what}")
+
+
+def test_the_comment_beside_ls_names_all_that_can_be_listed():
+    from vestige.listing import KINDS
+
+    (comment,) = re.findall(r"^vestige ls corpora +# also: (.*)$", (shelf.ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {*re.split(", ", comment)} - {"corpora NAME"} == {*KINDS}
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in OURS and c not in ELSEWHERE])
+def test_any_other_command_runs(here, command):
+    words = shlex.split(command)
+    if words[0] == "make":
+        words.insert(1, "--dry-run")  # what it would run is tested on its own
+    elif words[0] == "python":
+        words[0] = sys.executable
+    environment = {**os.environ, "PYTHONPATH": str(shelf.ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_installed_program_runs_and_ends_with_zero(here):
+    done = subprocess.run([sys.executable, "-m", "vestige.cli", "ls"], capture_output=True, text=True)
+    assert done.returncode == 0 and "truncation" in done.stdout, done.stderr
+
+
+def test_the_python_of_the_readme_runs(here, monkeypatch):
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    names = shelf.labelled_rows()
+    for block in blocks("README.md", "python"):
+        exec(compile(block, "README.md", "exec"), names)  # one reader, one session
+    assert [name for name in opened if name.endswith("report.html")] and len(names["run"].comparisons)
+    assert names["vectors"]["mean"].layers == 3 and names["probe"].score(names["x"], names["y"]) > 0.5
+
+
+def test_the_analysis_of_contributing_is_one():
+    names = {
+        "dataclass": dataclass, "ClassVar": ClassVar, "Literal": Literal, "Analysis": Analysis, "Inputs": Inputs,
+        "Outcome": Outcome,
+    }  # fmt: skip
+    for block in blocks("CONTRIBUTING.md", "python"):
+        exec(compile(block, "CONTRIBUTING.md", "exec"), names)
+    made = names["MyMeasure"]()
+    assert made.parameters() == {"pooling": "last"} and made.poolings == ("last",)

@@ -1,0 +1,82 @@
+"""A working directory in which the commands of the documents run as they are written.
+
+Every name that would need a hub, a licence or a long download is a small folder or file here, and the built-in
+treebank is cut to its first sentences.
+"""
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import tiny
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModel
+from unit.models.test_elmo import save as save_elmo
+
+import vestige as vg
+
+ROOT = Path(__file__).parents[1]
+CORPORA = Path(str(files("vestige.corpus")))
+
+
+def fill(folder: Path) -> Path:
+    """Models, files of the user's own, `data/`, what VESTIGE_DATA names, and `package/` with the built-in corpora."""
+    _models(folder)
+    _corpora(folder)
+    for name in ("examples", "Makefile", "pyproject.toml", "constraints.txt"):
+        (folder / name).symlink_to(ROOT / name)
+    for name in ("benchmarks", "docs"):
+        shutil.copytree(ROOT / name, folder / name)
+    vectors = vg.represent(vg.load_model(str(folder / "elmo")), vg.load_corpus(folder)["test"], cache=folder / "cache")
+    vg.export_activations(vectors["last"], vg.load_corpus(folder)["test"], folder / "neurox.hdf5")
+    return folder
+
+
+def _models(folder: Path) -> None:
+    tiny.save("bert", folder / "bert-base-cased", layers=1)
+    tiny.save("bert", folder / "my-finetuned-bert", layers=1, seed=1, classes=2)
+    tiny.save("roberta", folder / "roberta-base", layers=2)
+    tiny.save("gpt2", folder / "gpt2", layers=2)
+    for step in (500, 1000):
+        tiny.save("bert", folder / "trainer_output" / f"checkpoint-{step}", layers=1, seed=step)
+    base = AutoModel.from_pretrained(folder / "bert-base-cased")
+    get_peft_model(base, LoraConfig(r=2, target_modules=["query"])).save_pretrained(folder / "my-lora-adapter")
+    save_elmo(folder / "elmo")
+
+
+def _corpora(folder: Path) -> None:
+    data, package = folder / "data", folder / "package"
+    for name in ("builtin", "catalog"):
+        shutil.copytree(CORPORA / name, package / name)
+    for name in ("ud_ewt", "conll2000", "cola", "sst2"):
+        (data / name).mkdir(parents=True)
+    for split, count in (("train", 24), ("dev", 20), ("test", 32)):
+        blocks = (CORPORA / "builtin" / "treebank" / f"{split}.conllu").read_text().split("\n\n")[:count]
+        text = "\n\n".join(blocks) + "\n\n"
+        (folder / f"{split}.conllu").write_text(text)
+        (package / "builtin" / "treebank" / f"{split}.conllu").write_text(text)
+        (data / "ud_ewt" / f"en_ewt-ud-{split}.conllu").write_text(text)
+        chunks = [[(row.split("\t")[1], row.split("\t")[3]) for row in b.splitlines() if row[0] != "#"] for b in blocks]
+        rows = ["".join(f"{word} {tag} B-{tag[:1]}P\n" for word, tag in chunk) for chunk in chunks]
+        if split != "dev":
+            (data / "conll2000" / f"{split}.txt").write_text("\n".join(rows))
+        if split == "train":
+            tagged = ["".join(f"{word}\t{tag}\n" for word, tag in chunk) for chunk in chunks]
+            (folder / "my_tags.txt").write_text("\n".join(tagged))
+    opinions = [f"It is {word} .\t{i % 2}" for i, word in enumerate(("good", "bad", "fine", "poor"))]
+    for split in ("train", "dev"):
+        (data / "sst2" / f"{split}.tsv").write_text("\n".join(["sentence\tlabel", *opinions]) + "\n")
+    judged = "".join(f"x\t{i % 2}\t\tThe fox {word} .\n" for i, word in enumerate(("runs", "run", "sees", "see")))
+    for name in ("in_domain_train.tsv", "mixed_dev.tsv"):
+        (data / "cola" / name).write_text(judged)
+    hub = folder / "stanfordnlp" / "sst2"
+    hub.mkdir(parents=True)
+    (hub / "train.csv").write_text("sentence,label\n" + "".join(f"it is {i},{i % 2}\n" for i in range(6)))
+
+
+def labelled_rows() -> dict[str, np.ndarray]:
+    """`x` and `y` of the README: vectors and their labels."""
+    rng = np.random.default_rng(0)
+    y = np.array(["a", "b"] * 20)
+    return {"x": rng.normal(size=(40, 3)) + (y == "a")[:, None], "y": y}
