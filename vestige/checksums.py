@@ -48,7 +48,7 @@ def list_checksums(folder: Path, names: Iterable[str]) -> bytes:
 
 def read_checksums(folder: Path) -> dict[str, list[Any]]:
     """What `list_checksums` listed: size and checksum of every file."""
-    return json.loads((folder / CHECKSUMS).read_bytes())["files"]
+    return dict(json.loads((folder / CHECKSUMS).read_bytes())["files"])
 
 
 def fault(folder: Path, reads: Callable[[str], bool] = lambda name: True) -> str | None:

@@ -1,0 +1,135 @@
+"""A study on a disk that is full, in a cache that is no folder or goes away, and run folders that others left."""
+
+import json
+import resource
+import shutil
+from contextlib import contextmanager
+
+import pandas as pd
+import pytest
+from small_study import study
+
+from unit.finetune.made import opinions
+from vestige.cache import whole
+from vestige.checksums import CHECKSUMS
+from vestige.errors import DamageError, StorageError
+from vestige.finetune.recipe import Recipe
+from vestige.finetune.train import finetune
+from vestige.study.cells import run_cell
+from vestige.study.making import Given
+from vestige.study.plan import make_plan
+from vestige.study.run import Study, StudyRun
+from vestige.study.spec import make_spec
+
+
+@contextmanager
+def files_of_at_most(size: int):
+    """The system refuses to write more into a file: as on a full disk, writing fails half-way."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+class TestFullDisk:
+    @pytest.mark.parametrize("size", [10, 2_000, 40_000])
+    def test_a_tuned_model_that_does_not_fit_is_reported_and_made_when_there_is_space(self, place, cache, size):
+        given = place / "base", opinions(), Recipe(epochs=1, rate=1e-3, save_steps=2)
+        with files_of_at_most(size), pytest.raises(StorageError, match="is full") as raised:
+            finetune(*given, cache=cache, threads=1)
+        assert "run again" in raised.value.fix
+        assert not [path for path in (cache / "models").iterdir() if not path.name.startswith(".")]
+        made = finetune(*given, cache=cache, threads=1)
+        assert whole(made.folder)
+        assert [path.name for path in (cache / "models").iterdir()] == [made.folder.name]
+
+    @pytest.mark.parametrize("size", [100, 1_000, 3_000, 6_000, 9_000])
+    def test_a_study_stops_at_any_file_and_goes_on_to_the_same_bytes(self, place, run, tmp_path, cache, size):
+        again = Study.from_dict(study(place), tmp_path / "run", cache=cache)
+        with files_of_at_most(size), pytest.raises(StorageError, match="is full"):
+            again.run()
+        again.run()
+        for name in ("results.parquet", "comparisons.parquet"):
+            assert (tmp_path / "run" / name).read_bytes() == (run / name).read_bytes()
+
+
+class TestCacheThatGoesAway:
+    @pytest.mark.parametrize("part", ["representations", "tasks", "."])
+    def test_what_a_cell_reads_was_removed(self, place, cache, part):
+        plan = make_plan(make_spec(study(place)), Given(), cache)
+        shutil.rmtree(cache / part)
+        with pytest.raises(DamageError, match="run again"):
+            run_cell(plan.cells[0])
+
+    def test_results_were_removed_before_they_were_gathered(self, place, tmp_path, cache, monkeypatch):
+        def lose(cells, *_):
+            for cell in cells:
+                run_cell(cell)
+            shutil.rmtree(cache / "cells")
+            return []
+
+        monkeypatch.setattr("vestige.study.engines.local.run", lose)
+        with pytest.raises(DamageError, match="run again"):
+            Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
+
+    @pytest.mark.parametrize("kind", ["file", "dangling link"])
+    def test_a_cache_that_is_no_folder_is_named(self, place, tmp_path, cache, kind):
+        cache.write_text("") if kind == "file" else cache.symlink_to(tmp_path / "nothing")
+        with pytest.raises(StorageError, match=f"cannot write into {cache}"):
+            Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
+
+
+@pytest.fixture(scope="module")
+def run(place, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("storage")
+    Study.from_dict(study(place), folder / "run", cache=folder / "cache").run()
+    return folder / "run"
+
+
+def older(folder) -> None:
+    """As a version without checksums, and with fewer columns, left it."""
+    (folder / CHECKSUMS).unlink()
+    frame = pd.read_parquet(folder / "comparisons.parquet")
+    frame[["model", "reference", "analysis", "params", "corpus", "task", "layer"]].to_parquet(
+        folder / "comparisons.parquet"
+    )
+
+
+def without(column: str):
+    def damage(folder) -> None:
+        (folder / CHECKSUMS).unlink()
+        pd.read_parquet(folder / "results.parquet").drop(columns=column).to_parquet(folder / "results.parquet")
+
+    return damage
+
+
+RUNS = {
+    "results cut": lambda f: (f / "results.parquet").write_bytes((f / "results.parquet").read_bytes()[:-9]),
+    "results of no table": lambda f: (f / "results.parquet").write_bytes(b"PAR1" * 9),
+    "no checksums and no table": lambda f: ((f / CHECKSUMS).unlink(), (f / "results.parquet").write_bytes(b"PAR1" * 9)),
+    "no value": without("value"),
+    "no model": without("model"),
+    "older comparisons": older,
+    "comparisons a folder": lambda f: ((f / "comparisons.parquet").unlink(), (f / "comparisons.parquet").mkdir()),
+    "lock of lists": lambda f: ((f / CHECKSUMS).unlink(), (f / "study.lock.json").write_text("[]")),
+    "lock empty": lambda f: ((f / CHECKSUMS).unlink(), (f / "study.lock.json").write_text("")),
+    "lock deep": lambda f: ((f / CHECKSUMS).unlink(), (f / "study.lock.json").write_text("[" * 100_000)),
+    "lock of another": lambda f: (f / "study.lock.json").write_text(json.dumps({"spec": {}})),
+    "checksums empty": lambda f: (f / CHECKSUMS).write_text(""),
+    "checksums of none": lambda f: (f / CHECKSUMS).write_text('{"files": 3}'),
+    "nothing": lambda f: (shutil.rmtree(f), f.mkdir()),
+    "a file": lambda f: (shutil.rmtree(f), f.write_text("")),
+    "not there": shutil.rmtree,
+}
+
+
+@pytest.mark.parametrize("damage", RUNS.values(), ids=list(RUNS))
+def test_a_run_folder_that_is_not_as_it_was_written_is_named(run, tmp_path, damage):
+    shutil.copytree(run, tmp_path / "run")
+    damage(tmp_path / "run")
+    for write in (StudyRun.report, StudyRun.markdown):
+        with pytest.raises(StorageError, match=str(tmp_path / "run")) as raised:
+            write(StudyRun.open(tmp_path / "run"))
+        assert "run the study again" in raised.value.fix
