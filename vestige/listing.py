@@ -1,5 +1,6 @@
 """What `vestige ls` shows, line by line."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from inspect import signature
@@ -62,8 +63,21 @@ def _recipes(_: Path) -> Iterator[tuple[str, str]]:
 
 def _runs(under: Path) -> Iterator[tuple[str, str]]:
     for lock in sorted(under.glob("*/study.lock.json")):
-        whole = (lock.parent / "results.parquet").exists()
-        yield lock.parent.name, f"{lock.parent} ({'finished' if whole else 'not finished'})"
+        state = "finished" if (lock.parent / "results.parquet").exists() else "not finished"
+        yield lock.parent.name, f"{_asked(lock)} ({state}, {lock.parent})"
+
+
+def _asked(lock: Path) -> str:
+    """What a run was asked, in words."""
+    try:
+        said = json.loads(lock.read_text(encoding="utf-8"))
+        spec, failed = said["spec"], len(said.get("failed", []))
+        analyses = ", ".join(dict.fromkeys(analysis["name"] for analysis in spec["analyses"]))
+        limit = f", limit {spec['limit']}" if spec.get("limit") else ""
+        problems = f", {failed} failed" if failed else ""
+        return f"{analyses} of {', '.join(spec['models'])} on {', '.join(spec['corpora'])}{limit}{problems}"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return "cannot be read"
 
 
 def _derived(_: Path) -> Iterator[tuple[str, str]]:

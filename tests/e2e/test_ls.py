@@ -1,5 +1,6 @@
 """`vestige ls`: what it lists, that it fits a terminal, and that it reads what is here."""
 
+import json
 import os
 import subprocess
 import sys
@@ -108,3 +109,18 @@ def test_the_command_prints_them(folder):
     assert "2 pairs, 13 words" in vestige("corpora", "qnli").stdout
     said = vestige("corpora", "treebnk")
     assert said.returncode == 1 and "did you mean 'treebank'?" in said.stderr and not said.stdout
+
+
+def test_runs_are_listed_with_what_they_were_asked(tmp_path):
+    spec = {
+        "analyses": [{"name": "similarity"}],
+        "models": {"base": {}, "tuned": {}},
+        "corpora": {"words": {}},
+        "limit": 9,
+    }
+    for name, said in (("one", json.dumps({"spec": spec, "failed": [{}]})), ("two", "{")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "study.lock.json").write_text(said)
+    said = " ".join(" ".join(lines("runs", None, tmp_path)).split())
+    assert "one similarity of base, tuned on words, limit 9, 1 failed (not finished" in said
+    assert "two cannot be read" in said

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from transformers import PreTrainedModel
 
-from vestige.analyses import find_analysis
+from vestige.analyses import analysis_names, find_analysis
 from vestige.analyses.base import Analysis
 from vestige.corpus.catalog import find_entry
 from vestige.corpus.load import load_corpus
@@ -167,9 +167,14 @@ def _tasks(kind: type[Analysis], corpus: Corpus, wanted: Sequence[str] | None) -
         chosen = [task for task in wanted if corpus.task(task).level in kind.levels]
     if not chosen:
         has = ", ".join(f"{task} ({level})" for task, level in corpus.levels.items())
+        given = f"not {', '.join(wanted)}" if wanted else f"and {corpus.name!r} has none"
         raise SpecError(
-            f"{kind.name} takes tasks at level {', '.join(kind.levels)}; of {corpus.name!r} it was given "
-            f"{', '.join(wanted) if wanted else 'none'}",
-            fix=f"its tasks: {has}; choose one that fits, another corpus, or another analysis",
+            f"{kind.name} takes tasks at level {', '.join(kind.levels)}, {given}; tasks of {corpus.name!r}: {has}",
+            fix=f"name another corpus or task, or an analysis that takes them: {', '.join(_taking(corpus))}",
         )
     return chosen if kind.uses_labels else chosen[:1]
+
+
+def _taking(corpus: Corpus) -> list[str]:
+    """Analyses that take a task of the corpus."""
+    return [name for name in analysis_names() if {*find_analysis(name).levels} & {*corpus.levels.values()}]

@@ -76,7 +76,7 @@ def test_tasks_are_those_that_the_analysis_takes(place):
 def test_a_corpus_without_a_task_that_fits_is_refused(place):
     with pytest.raises(SpecError, match="layer_probe takes tasks at level token") as raised:
         planned(place, "layer_probe", corpus="opinions")
-    assert "opinion (sentence)" in raised.value.fix
+    assert "opinion (sentence)" in raised.value.problem and "sentence_probe" in raised.value.fix
     with pytest.raises(vestige.VestigeError, match="no task 'moon'"):
         planned(place, "layer_probe", tasks=["moon"])
 
