@@ -36,6 +36,7 @@ _WHERE = {
     "WatchCallback": "vestige.study.watch",
     "compare": "vestige.study.compare",
     "Study": "vestige.study.run",
+    "StudyRun": "vestige.study.run",
     "VestigeError": "vestige.errors",
 }
 
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from vestige.representations.interchange import export_activations, import_activations
     from vestige.solvers.estimator import LinearProbe
     from vestige.study.compare import compare
-    from vestige.study.run import Study
+    from vestige.study.run import Study, StudyRun
     from vestige.study.watch import Watch, WatchCallback
 
 

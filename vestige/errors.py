@@ -1,5 +1,8 @@
 """Every error vestige raises on purpose: what was expected, what was found, what to do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class VestigeError(Exception):
     """A problem the user can solve; `fix` says how."""
@@ -15,6 +18,15 @@ class VestigeError(Exception):
 
 def _rebuild(kind: type[VestigeError], problem: str, fix: str) -> VestigeError:
     return kind(problem, fix=fix)
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Errors of the block begin with where they arose."""
+    try:
+        yield
+    except VestigeError as error:
+        raise type(error)(f"{where}: {error.problem}", fix=error.fix) from error
 
 
 class CorpusError(VestigeError):

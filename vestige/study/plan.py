@@ -11,7 +11,7 @@ from vestige.corpus.load import load_corpus
 from vestige.corpus.store import save_task
 from vestige.corpus.types import Corpus, Task, words_digest
 from vestige.digest import digest_json
-from vestige.errors import SpecError
+from vestige.errors import SpecError, naming
 from vestige.models.encoder import Encoder
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm_head import head_identity
@@ -77,7 +77,8 @@ def _plan(spec: StudySpec, given: Given, cache: str | Path | None) -> Plan:
             for corpus in _corpora_of(spec, made.name):
                 if spec.compute.on_unknown == "error":
                     check_unknown(made.encoder, made.name, corpus, corpora[corpus])
-                found = _represent(spec, corpus, corpora[corpus], made, root)
+                with naming(f"model {made.name} on {corpus}"):
+                    found = _represent(spec, corpus, corpora[corpus], made, root)
                 read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found, heads)
                 if made.run == 0:
                     plan.notes += _losses(made, corpus, found)
@@ -86,6 +87,7 @@ def _plan(spec: StudySpec, given: Given, cache: str | Path | None) -> Plan:
     for (name, run, corpus), mine in read.items():
         reference = read.get((spec.reference_of(name) or "", 0, corpus))
         plan.cells += _cells(spec, name, run, corpus, corpora, mine, reference, root)
+    plan.notes += [note for analysis in spec.analyses for note in _run_once(analysis)]
     plan.notes += _depths(spec, plan)
     for facts in plan.tokens:
         other = spec.reference_of(facts["model"])
@@ -180,6 +182,16 @@ def _check_levels(analysis: AnalysisSpec, corpora: Mapping[str, Corpus]) -> None
                 f"{name} is at level {task.level}",
                 fix="choose another task or analysis",
             )
+
+
+def _run_once(analysis: AnalysisSpec) -> Iterator[str]:
+    """Tasks that an analysis without use for labels is not run on, as it is run on another of the same corpus."""
+    tasks: dict[str, list[str]] = {}
+    for name in () if analysis.parameters.uses_labels else analysis.tasks:
+        tasks.setdefault(name.partition("/")[0], []).append(name)
+    for first, *others in tasks.values():
+        if others:
+            yield f"{analysis.name} uses no labels: it is run once, on {first}, and not on {', '.join(others)}"
 
 
 def _corpora_of(spec: StudySpec, model: str) -> list[str]:

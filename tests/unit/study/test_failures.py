@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from vestige.analyses.layer_probe import LayerProbe
 from vestige.analyses.sentence_probe import SentenceProbe
 from vestige.cli import app
-from vestige.errors import AnalysisError, StorageError
+from vestige.errors import AnalysisError, StorageError, VestigeError
 from vestige.study.run import Study
 
 NAMED = "sentence_probe of opinions/label, model"
@@ -96,3 +96,12 @@ def test_a_full_disk_ends_the_study_and_the_error_names_the_cell(half, tmp_path,
     with pytest.raises(StorageError, match="layer_probe of words/upos, model base: the disk is full"):
         Study.from_dict(half, tmp_path / "run", cache=cache).run()
     assert started == ["base"]
+
+
+def test_a_model_that_cannot_be_read_is_named_with_the_corpus(half, tmp_path, cache):
+    half["compute"] = {"on_overflow": "error"}
+    long = tmp_path / "long.tsv"
+    long.write_text(f"sentence\tlabel\n{'word ' * 300}\tyes\n")
+    half["corpora"]["opinions"] = {"files": {"train": str(long)}}
+    with pytest.raises(VestigeError, match="model base on opinions: "):
+        Study.from_dict(half, tmp_path / "run", cache=cache).run()

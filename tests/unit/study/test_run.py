@@ -170,3 +170,14 @@ def test_a_missing_model_is_named(place, tmp_path, cache):
 def test_an_unfinished_folder_is_no_run(tmp_path):
     with pytest.raises(vestige.VestigeError, match="not a finished run"):
         _ = StudyRun.open(tmp_path).results
+
+
+def test_an_analysis_that_uses_no_labels_is_run_once_per_corpus(place, tmp_path, cache):
+    raw = study(place, analyses=[{"similarity": {"tasks": ["words/upos", "words/xpos"]}}])
+    run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+    assert set(run.results["task"]) == {"upos"} and run.results["cell"].nunique() == 1
+    said = "similarity uses no labels: it is run once, on words/upos, and not on words/xpos"
+    assert said in run.tables.lock["notes"] and said in run.report().read_text()
+    raw["analyses"] = [{"similarity": {"tasks": ["words/xpos"]}}]
+    again = Study.from_dict(raw, tmp_path / "again", cache=cache).run()
+    assert set(again.results["cell"]) == set(run.results["cell"]), "labels are no part of what it was computed from"
