@@ -41,9 +41,9 @@ def glossary(settings: Settings, runs: int, described: bool = False) -> list[tup
     margin = threshold(settings.margin)
     told = f"from {count(settings.resamples)} resamplings of test sentences"
     chance = "how often a difference as large arises when whole sentences swap base and tuned at random"
-    if runs > 1:
-        told += "; of several fine-tuning runs, Student's, from the spread over sentences and that over runs"
-        chance += "; of several runs, by the test that belongs to the interval"
+    sources = "seeds of a probe whose training depends on them" + (", and fine-tuning runs" if runs > 1 else "")
+    told += f"; where there are further sources of error ({sources}), Student's, from the variance of all sources"
+    chance += "; with further sources of error, by the test that belongs to the interval"
     return [
         (f"{100 * settings.confidence:g} % interval", f"{told}; it does not cover other training data."),
         ("p", f"{chance}."),
@@ -51,7 +51,7 @@ def glossary(settings: Settings, runs: int, described: bool = False) -> list[tup
         ("lower, higher", f"q is at most {settings.alpha:g}; the size may still be small: read the interval."),
         (
             "unchanged",
-            f"shown to lie within \u00b1{margin} (two one-sided tests at {settings.alpha:g}); "
+            f"shown to lie within \u00b1{margin} (two one-sided tests at {settings.alpha:g}, corrected as q is); "
             "more than 'no difference found'.",
         ),
         ("undecided", f"neither shown to differ nor shown to lie within \u00b1{margin}: more data would be needed."),
