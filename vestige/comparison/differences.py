@@ -70,7 +70,11 @@ def _in_both(table: pd.DataFrame, standard: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_subsets(
-    base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings | None = None
+    base: pd.DataFrame,
+    tuned: Sequence[pd.DataFrame],
+    settings: Settings | None = None,
+    *,
+    stochastic: bool = False,
 ) -> pd.DataFrame:
     """Differences of accuracy per `subset`, from item tables that have no layers (probes on some neurons)."""
     settings = settings or Settings()
@@ -80,10 +84,11 @@ def compare_subsets(
 
     def numbered(frame: pd.DataFrame) -> pd.DataFrame:
         frame = frame[frame["subset"].isin(names)]
-        return frame.assign(layer=frame["subset"].astype(object).map(number).astype(int), probe_seed=0)
+        seeds = frame["probe_seed"] if "probe_seed" in frame else 0
+        return frame.assign(layer=frame["subset"].astype(object).map(number).astype(int), probe_seed=seeds)
 
     paired = pair(numbered(base), [numbered(frame) for frame in tuned])
-    table = judge("accuracy", paired, paired.base, paired.tuned, settings)
+    table = judge("accuracy", paired, paired.base, paired.tuned, settings, stochastic)
     table.insert(1, "subset", [names[place] for place in table["layer"]])
     return table.assign(layer=pd.NA)
 

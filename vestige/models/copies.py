@@ -32,6 +32,10 @@ class CopiedEncoder:
         self.sequential = encoder.sequential
 
     @property
+    def leaves_out_first(self) -> bool:
+        return self.encoder.leaves_out_first
+
+    @property
     def widths(self) -> tuple[int, ...]:
         return self.encoder.widths
 
@@ -50,6 +54,9 @@ class CopiedEncoder:
 
     def encode(self, sentences: Sequence[Sentence], on_overflow: Overflow = "truncate") -> list[Encoded]:
         return self.encoder.encode(sentences, on_overflow)
+
+    def unknown_tokens(self, encoded: Encoded) -> int:
+        return self.encoder.unknown_tokens(encoded)
 
     def hidden_states(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
         return tuple(self._copied(at, states, batch) for at, states in enumerate(self.encoder.hidden_states(batch)))

@@ -53,7 +53,7 @@ def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataF
     if not all("correct" in table for table in items):
         return None
     if "layer" not in items[0]:
-        return compare_subsets(*_split(items), settings)
+        return compare_subsets(*_split(items), settings, stochastic=stochastic)
     parts = []
     if all((table["subset"] == "task").any() for table in items):
         parts.append(compare_items(*_split(items), settings, kind.right, stochastic=stochastic))

@@ -29,6 +29,7 @@ def null_study(
     *,
     copies: int = 1,
     rotated: bool = True,
+    noise: float = NOISE,
     cache: Path | None = None,
 ) -> StudyRun:
     """The study of a model against `copies` rotated and `copies` noisy ones; analyses as in a study file."""
@@ -36,7 +37,7 @@ def null_study(
     for seed in range(copies):
         if rotated:
             given[f"rotated {seed}"] = CopiedEncoder(encoder, seed, rotated=True)
-        given[f"noise {seed}"] = CopiedEncoder(encoder, seed, noise=NOISE)
+        given[f"noise {seed}"] = CopiedEncoder(encoder, seed, noise=noise)
     models = {name: {"load": "(given)", **({} if name == "base" else {"reference": "base"})} for name in given}
     raw = {
         "study": "null",

@@ -1,0 +1,75 @@
+"""Every analysis that is compared, on copies of one model: nothing is claimed where nothing is.
+
+The copies are rotated (where the measure should not care for axes) or have 1 % noise, of MiniLM on real
+sentences; `benchmarks/null.py` is the same at a larger size. Other seeds of the same probe: see the theory tests
+of comparisons and of layer probes.
+"""
+
+import numpy as np
+import pytest
+
+from vestige.corpus.load import load_corpus
+from vestige.models.copies import CopiedEncoder
+from vestige.study.null import claims, null_study, null_table
+
+FEW = {"train": 50, "dev": 20, "test": 60}
+QUICK_EDGES = {"rate": 3e-3, "validate_every": 10, "max_validations": 5, "projected": 64, "hidden": 64}
+ANALYSES = {
+    "converged": {"layer_probe": {"tasks": ["words/upos"], "control": False}},
+    "durrani": {"layer_probe": {"tasks": ["words/upos"], "protocol": "durrani", "control": False}},
+    "mlp": {"layer_probe": {"tasks": ["words/upos"], "probe": "mlp", "control": False, "hidden": 16}},
+    "senteval": {"sentence_probe": {"tasks": ["sentences/bigram_shift"], "protocol": "senteval", "control": "none"}},
+    "structural": {"structural_probe": {"tasks": ["words/head"], "rank": 16, "max_epochs": 12}},
+    "edges": {"edge_probe": {"tasks": ["arcs/dependency_arcs"], "inputs": ["top", "mix"], **QUICK_EDGES}},
+    "code": {"description_length": {"tasks": ["words/upos"], "control": False}},
+    "neurons": {"neurons": {"tasks": ["words/upos"], "l1": 1e-3, "l2": 1e-3, "control": False, "explored": 0}},
+}
+AXES_MATTER = ("neurons",)
+
+
+@pytest.fixture(scope="module")
+def corpora():
+    return {
+        "words": load_corpus("treebank").sample(FEW),
+        "arcs": load_corpus("treebank", derive="dependency_arcs").sample(FEW),
+        "sentences": load_corpus("treebank", derive="bigram_shift").sample(FEW),
+    }
+
+
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("null")
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_a_copy_of_a_model_is_no_finding(name, minilm, corpora, shared_cache, tmp_path):
+    rotated = name not in AXES_MATTER
+    run = null_study(minilm, corpora, [ANALYSES[name]], tmp_path, rotated=rotated, cache=shared_cache)
+    table = null_table(run)
+    assert set(table["copy"]) == ({"rotated", "noise"} if rotated else {"noise"}) and table["comparisons"].sum() >= 2
+    assert table["described"].sum() == 0, "every comparison has a test"
+    assert table["significant"].sum() <= 0.07 * table["comparisons"].sum(), table.to_string()
+    assert claims(run) == []
+
+
+def test_a_model_that_lost_something_is_a_finding(minilm, corpora, shared_cache, tmp_path):
+    """The same study finds half of the signal drowned in noise: it does not find nothing because it cannot."""
+    run = null_study(minilm, corpora, [ANALYSES["converged"]], tmp_path, rotated=False, cache=shared_cache, noise=2.0)
+    assert null_table(run)["significant"].sum() >= 5 and len(claims(run)) >= 1
+
+
+def test_a_copy_is_what_it_says(minilm, corpora):
+    sentences = corpora["words"]["test"][:3]
+    encoded = minilm.encode(sentences)
+    plain = minilm.hidden_states(encoded)
+    turned = CopiedEncoder(minilm, 0, rotated=True).hidden_states(encoded)
+    noisy = CopiedEncoder(minilm, 0, noise=0.01)
+    for one, other, third in zip(plain, turned, noisy.hidden_states(encoded), strict=True):
+        np.testing.assert_allclose(one @ one.transpose(1, 2), other @ other.transpose(1, 2), rtol=1e-3, atol=1e-2)
+        assert float((one - other).abs().max()) > 0.1
+        words = len(encoded[0].ids)
+        error = (third - one)[0, :words].square().mean().sqrt() / one[0, :words].square().mean().sqrt()
+        assert float(error) == pytest.approx(0.01, rel=0.1)
+    alone = noisy.hidden_states(encoded[:1])
+    np.testing.assert_allclose(alone[3][0], noisy.hidden_states(encoded)[3][0, : alone[3].shape[1]], atol=1e-4)
+    assert noisy.fingerprint != CopiedEncoder(minilm, 1, noise=0.01).fingerprint != minilm.fingerprint
