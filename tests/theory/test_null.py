@@ -13,16 +13,17 @@ from vestige.models.copies import CopiedEncoder
 from vestige.study.null import claims, null_study, null_table
 
 FEW = {"train": 50, "dev": 20, "test": 60}
-QUICK_EDGES = {"rate": 3e-3, "validate_every": 10, "max_validations": 5, "projected": 64, "hidden": 64}
+QUICK_EDGES = {"rate": 3e-3, "validate_every": 10, "max_validations": 3, "projected": 32, "hidden": 32}
+QUICK_NEURONS = {"l1": 1e-2, "l2": 1e-3, "control": False, "explored": 0, "deltas": [], "retrained": [0.05]}
 ANALYSES = {
     "converged": {"layer_probe": {"tasks": ["words/upos"], "control": False}},
     "durrani": {"layer_probe": {"tasks": ["words/upos"], "protocol": "durrani", "control": False}},
-    "mlp": {"layer_probe": {"tasks": ["words/upos"], "probe": "mlp", "control": False, "hidden": 16}},
+    "mlp": {"layer_probe": {"tasks": ["words/upos"], "probe": "mlp", "control": False, "hidden": 8, "seeds": 2}},
     "senteval": {"sentence_probe": {"tasks": ["sentences/bigram_shift"], "protocol": "senteval", "control": "none"}},
-    "structural": {"structural_probe": {"tasks": ["words/head"], "rank": 16, "max_epochs": 12}},
+    "structural": {"structural_probe": {"tasks": ["words/head"], "rank": 16, "max_epochs": 6}},
     "edges": {"edge_probe": {"tasks": ["arcs/dependency_arcs"], "inputs": ["top", "mix"], **QUICK_EDGES}},
     "code": {"description_length": {"tasks": ["words/upos"], "control": False}},
-    "neurons": {"neurons": {"tasks": ["words/upos"], "l1": 1e-3, "l2": 1e-3, "control": False, "explored": 0}},
+    "neurons": {"neurons": {"tasks": ["words/upos"], **QUICK_NEURONS}},
 }
 AXES_MATTER = ("neurons",)
 

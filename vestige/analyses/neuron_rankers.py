@@ -54,6 +54,10 @@ class NeuronRankers(Analysis):
                 f"there is no ranker {unknown[0]!r}", fix=f"name some of {', '.join((PROBE, *RANKERS))}"
             )
 
+    @property
+    def stochastic(self) -> bool:
+        return True
+
     def run(self, inputs: Inputs) -> Outcome:
         rows = WordRows.of(inputs, self.split)
         train, held = (Neurons.of(rows.representations[split]) for split in ("train", self.split))

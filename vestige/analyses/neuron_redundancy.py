@@ -47,6 +47,10 @@ class NeuronRedundancy(Analysis):
     seed: Whole = 0
     split: str = "test"
 
+    @property
+    def stochastic(self) -> bool:
+        return True
+
     def run(self, inputs: Inputs) -> Outcome:
         rows = WordRows.of(inputs, self.split)
         train, dev, held = (Neurons.of(rows.representations[split]) for split in ("train", "dev", self.split))

@@ -9,7 +9,7 @@ is reported by layer and by label.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -66,6 +66,10 @@ class NeuronAnalysis(Analysis):
     seed: Whole = 0
     split: str = "test"
 
+    @property
+    def stochastic(self) -> bool:
+        return True
+
     def run(self, inputs: Inputs) -> Outcome:
         rows = WordRows.of(inputs, self.split)
         task = _Task(rows, {split: Neurons.of(found) for split, found in rows.representations.items()}, self.split)
@@ -93,11 +97,27 @@ class NeuronAnalysis(Analysis):
                 self._selectivity(task, right, minimal, l1, l2, outcome)
             self._spread(task, ranking, again, minimal, outcome)
             shown.advance()
-        outcome.items = rows.items(inputs.task, self.split, task.right)
+        outcome.items = self._items(inputs, task, again, l1, l2)
         outcome.tables["neurons"] = self._table(task, ranking, again, minimal)
         if self.explored:
             outcome.tables["explorer"] = self._explorer(task, inputs, ranking)
         return outcome
+
+    def _items(self, inputs: Inputs, task: "_Task", again: Refit, l1: float, l2: float) -> dict[str, np.ndarray]:
+        """What the probe and its re-fit (probe_seed 1) got right; a comparison judges by how far the two differ.
+
+        Minimal sets are searched once, so that their changes are described only.
+        """
+        fits = [task.right]
+        if again.ranking is not None:
+            other, second = replace(self, seed=self.seed + 1), replace(task, right={})
+            other._silence(second, again.probe, again.ranking, Outcome())
+            other._retrain(second, again.ranking, l1, l2, Outcome())
+            fits.append(second.right)
+        tables = [task.rows.items(inputs.task, self.split, right) for right in fits]
+        seeds = [np.full(len(table["word"]), seed, dtype=np.int16) for seed, table in enumerate(tables)]
+        joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        return {**joined, "probe_seed": np.concatenate(seeds)}
 
     @property
     def _l1_grid(self) -> tuple[float, ...]:

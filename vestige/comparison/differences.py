@@ -10,6 +10,7 @@ from scipy.stats import false_discovery_control
 from vestige.comparison.pairing import Paired, pair
 from vestige.comparison.statistics import bootstrap, sign_flip_p
 from vestige.comparison.uncertainty import Scores, judge_differences, level_interval
+from vestige.errors import AnalysisError
 
 STANDARDISED = "standardised"
 """Items of probes that read vectors around their mean, at unit scale and on their principal axes. A rotated, shifted
@@ -77,20 +78,20 @@ def compare_subsets(
     stochastic: bool = False,
 ) -> pd.DataFrame:
     """Differences of accuracy per `subset`, from item tables that have no layers (probes on some neurons)."""
-    settings = settings or Settings()
-    known = [set(frame["subset"].unique()) for frame in (base, *tuned)]
-    names = [name for name in base["subset"].unique() if all(name in others for others in known)]
-    number = {name: place for place, name in enumerate(names)}
-
-    def numbered(frame: pd.DataFrame) -> pd.DataFrame:
-        frame = frame[frame["subset"].isin(names)]
-        seeds = frame["probe_seed"] if "probe_seed" in frame else 0
-        return frame.assign(layer=frame["subset"].astype(object).map(number).astype(int), probe_seed=seeds)
-
-    paired = pair(numbered(base), [numbered(frame) for frame in tuned])
-    table = judge("accuracy", paired, paired.base, paired.tuned, settings, stochastic)
-    table.insert(1, "subset", [names[place] for place in table["layer"]])
-    return table.assign(layer=pd.NA)
+    frames = [frame if "probe_seed" in frame else frame.assign(probe_seed=0) for frame in (base, *tuned)]
+    known = [set(frame["subset"].unique()) for frame in frames]
+    tables = []
+    for name in base["subset"].unique():
+        if all(name in others for others in known):
+            first, *others = (frame[frame["subset"] == name].assign(layer=0) for frame in frames)
+            paired = pair(first, others)
+            table = judge("accuracy", paired, paired.base, paired.tuned, settings or Settings(), stochastic)
+            tables.append(table.assign(subset=name, layer=pd.NA))
+    if not tables:
+        raise AnalysisError(
+            "base and tuned have no selection of neurons in common", fix="run both with the same parameters"
+        )
+    return pd.concat(tables, ignore_index=True)
 
 
 def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = None) -> pd.DataFrame:

@@ -18,9 +18,9 @@ import numpy as np
 from torch import Tensor
 
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.ranking import rank, share_to_count
+from vestige.neurons.ranking import Ranking, rank, share_to_count
 from vestige.solvers.path import solve_path
-from vestige.solvers.polish import polish
+from vestige.solvers.polish import Polished, polish
 from vestige.solvers.proximal import Form
 
 TOPS = (0.05, 0.1)
@@ -35,10 +35,11 @@ Where = dict[str, Any]
 class Refit:
     """A second fit of a probe."""
 
+    probe: Polished
     order: np.ndarray
     """Ids of all neurons, best first."""
-    objective: float
-    gap: float
+    ranking: Ranking | None
+    """None where no neuron has any weight; their order is then drawn."""
 
     def overlap(self, order: np.ndarray, count: int) -> float:
         """The share of the first `count` neurons of another ranking that are among the first of this one."""
@@ -46,7 +47,7 @@ class Refit:
 
     def measures(self, order: np.ndarray, shares: Sequence[float] = TOPS) -> Iterator[tuple[str, float, Where]]:
         """Metric, value and place of what an analysis reports beside a ranking; shares below a neuron are left out."""
-        for metric, value in (("refit_objective", self.objective), ("refit_optimality_gap", self.gap)):
+        for metric, value in (("refit_objective", self.probe.objective), ("refit_optimality_gap", self.probe.gap)):
             if np.isfinite(value):
                 yield metric, value, {}
         for share in shares:
@@ -79,8 +80,7 @@ def refit(
         found = solve_path(source, labels, classes, strengths, [l2], form=form, seed=seed + 1).at(l1, l2)
         start = found.weights, found.biases
     probe = polish(source, labels, classes, l1, l2, start=start, form=form, seed=seed + 1)
-    if bool(probe.weights.any()):
-        order = rank(probe.weights, seed=seed + 1).order
-    else:
-        order = np.random.default_rng(seed + 1).permutation(source.width)
-    return Refit(order, probe.objective, probe.gap)
+    if not bool(probe.weights.any()):
+        return Refit(probe, np.random.default_rng(seed + 1).permutation(source.width), None)
+    ranking = rank(probe.weights, seed=seed + 1)
+    return Refit(probe, ranking.order, ranking)
