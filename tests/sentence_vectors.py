@@ -6,6 +6,7 @@ from zlib import crc32
 import numpy as np
 
 from vestige.analyses.base import Inputs
+from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence
 from vestige.representations.store import Representations, create_layers, write_manifest
 
@@ -50,6 +51,7 @@ def represent(folder: Path, made: Corpus, vector, layers=3, noise=1.0, pooling="
             "unknown_tokens": 0,
         }
         write_manifest(place, index, {"widths": [WIDTH] * layers, "rows": len(sentences), "pooling": pooling, **losses})
+        seal(place, place)
         found[split] = Representations.open(place)
     return Inputs(made.task("label"), found, "made-up model")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from vestige.analyses.base import Inputs
+from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence
 from vestige.representations.store import Representations, create_layers, write_manifest
 
@@ -55,6 +56,7 @@ def represent(
             "unknown_tokens": 0,
         }
         write_manifest(place, index, manifest)
+        seal(place, place)
         found[split] = Representations.open(place)
     return Inputs(made.task("tag"), found, "made-up model")
 

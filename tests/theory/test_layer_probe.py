@@ -192,3 +192,65 @@ def test_rotated_and_rescaled_copies_of_a_layer_are_no_finding(made, tmp_path):
     assert found.loc["accuracy", "difference"].abs().max() > 0.02, "the copy should be read otherwise"
     assert found.loc["accuracy_standardised", "difference"].abs().max() < 0.003
     assert (found.loc["accuracy", "p"] > 0.05).all() and (found.loc["accuracy", "p_equivalence"] > 0.05).all()
+
+
+WIDE = {"widths": (24, 24), "vector": lambda s, w, layer: synthetic.label_vector(s, w, layer, 24)}
+
+
+def blown_up(made, folder, times: float):
+    """Vectors whose last unit is noise of this size."""
+    sizes = np.r_[np.ones(23), times]
+    return synthetic.represent(folder, made, **WIDE, mapped=lambda rows: rows * sizes)
+
+
+@pytest.mark.parametrize("scale", ["layer", "unit"])
+def test_one_blown_up_unit_costs_no_accuracy_and_is_counted(made, tmp_path, scale):
+    plain, huge = (
+        pd.DataFrame(LayerProbe(seeds=1, control=False, scale=scale).run(blown_up(made, tmp_path / str(t), t)).rows)
+        for t in (1.0, 3000.0)
+    )
+    before, after = (rows[rows["metric"] == "accuracy"].set_index("layer")["value"] for rows in (plain, huge))
+    np.testing.assert_allclose(after, before, atol=0.001 if scale == "unit" else 0.01)
+    assert "outlier_units" not in set(plain["metric"])
+    counted = huge[huge["metric"] == "outlier_units"]
+    assert counted[["layer", "value", "n"]].to_numpy().tolist() == [[0, 1, 24], [1, 1, 24]]
+
+
+def test_by_unit_the_size_of_units_plays_no_role(made, tmp_path):
+    sizes = np.geomspace(1e-2, 1e2, 24)
+    found = []
+    for name, by in (("plain", np.ones(24)), ("sized", sizes)):
+        inputs = synthetic.represent(tmp_path / name, made, **WIDE, mapped=lambda rows, by=by: rows * by)
+        items = pd.DataFrame(LayerProbe(seeds=1, control=False, scale="unit").run(inputs).items)
+        found.append(items["log_probability"].to_numpy())
+    np.testing.assert_allclose(*found, atol=2e-2)
+
+
+class TestFailedProbes:
+    def rows(self, made, folder, probe, direction):
+        """A direction that a few rows share and that is a thousand times as long as all else, on no unit's axis."""
+        rng = np.random.default_rng(0)
+        axis = rng.normal(size=24) / 24**0.5
+
+        def mapped(rows):
+            rare = rng.random(len(rows)) < 0.05
+            return rows + direction * rare[:, None] * axis
+
+        return pd.DataFrame(probe.run(synthetic.represent(folder, made, **WIDE, mapped=mapped)).rows)
+
+    def test_a_probe_that_reads_little_where_much_can_be_read_has_failed(self, made, tmp_path):
+        probe = LayerProbe(seeds=1, control=False, l2=1.0)
+        fine, wrecked = (self.rows(made, tmp_path / str(d), probe, d) for d in (0.0, 3e4))
+        failed = wrecked[wrecked["metric"] == "failed_probe"].set_index("layer")["value"]
+        assert (failed > 0.05).all() and len(failed)
+        assert "failed_probe" not in set(fine["metric"])
+        assert set(wrecked[wrecked["metric"] == "train_accuracy"]["layer"]) == {0, 1}
+
+    def test_a_layer_that_says_nothing_has_not(self, made, tmp_path):
+        rng = np.random.default_rng(0)
+        inputs = synthetic.represent(tmp_path, made, **WIDE, mapped=lambda rows: rng.normal(size=rows.shape))
+        rows = pd.DataFrame(LayerProbe(seeds=1, control=False).run(inputs).rows)
+        read = rows[rows["metric"] == "accuracy"]["value"].max()
+        types = rows[rows["metric"] == "word_type_majority"]["value"].item()
+        assert read < types - 0.05, "the layer should be far below the word-type majority"
+        assert "failed_probe" not in set(rows["metric"])

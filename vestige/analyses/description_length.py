@@ -41,7 +41,7 @@ class DescriptionLength(Analysis):
     name: ClassVar[str] = "description_length"
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
-    version = 7
+    version = 8
     needs = frozenset({"hidden_states"})
     levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 

@@ -52,7 +52,7 @@ class Erasure(Analysis):
     source: ClassVar[str] = "LEACE, Belrose et al. 2023; random directions after amnesic probing, Elazar et al. 2021"
     needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
-    version = 3
+    version = 4
     models = 2
     alone = True
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.failed_probe import failure
 from vestige.analyses.rows import WordRows
 from vestige.analyses.settings import Count, Penalty, Positive
 from vestige.corpus.control import baseline_accuracies
@@ -24,7 +25,15 @@ from vestige.representations.store import Representations, lost_words
 from vestige.solvers.adam import AdamRecipe, solve_by_adam
 from vestige.solvers.axes import on_principal_axes
 from vestige.solvers.mlp import MlpRecipe, solve_mlp
-from vestige.solvers.problem import Features, Fit, log_probabilities, standard
+from vestige.solvers.problem import (
+    Features,
+    Fit,
+    Scale,
+    log_probabilities,
+    outlier_units,
+    standard,
+    unit_sizes,
+)
 from vestige.solvers.quasi_newton import principal_axes, solve
 
 L2_PATH = (200.0, 20.0, 2.0)
@@ -43,11 +52,14 @@ class LayerProbe(Analysis):
     """A probe per layer, all seeds together.
 
     Protocols. `converged`: trained until its distance from the optimum is certified to be at most
-    `tolerance`; the rows of a layer are centred and scaled by one number, and the ridge is chosen on dev. Such
+    `tolerance`; the rows of a layer are centred and scaled (`scale`), and the ridge is chosen on dev. Such
     a linear probe has one answer, so seeds vary the control task only. `durrani`: the papers'
     setting (Adam 1e-3, batches of 512 shuffled, 10 epochs, no scaling, no penalty unless given). Ten epochs are
     far from the optimum, so its accuracy depends on the scale and the axes of a layer. The same probe is therefore
     trained on standardised vectors too, and a comparison claims only what both show.
+
+    A probe that failed, though more can be read from its vectors, is called so (vestige.analyses.failed_probe) and
+    gets no verdict. `outlier_units` counts the huge units of a layer (vestige.solvers.problem.OUTLIER).
     """
 
     name: ClassVar[str] = "layer_probe"
@@ -55,7 +67,7 @@ class LayerProbe(Analysis):
     source: ClassVar[str] = "durrani2021, section 4.1; control tasks after Hewitt & Liang 2019"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 3
+    version = 4
 
     protocol: Literal["converged", "durrani"] = "converged"
     probe: Literal["linear", "mlp"] = "linear"
@@ -67,6 +79,8 @@ class LayerProbe(Analysis):
     """None: chosen on dev (converged), 0 (durrani)."""
     tolerance: Positive = 1e-2
     """Largest certified distance from the optimum, in nats per word (converged, linear)."""
+    scale: Scale = "layer"
+    """layer: one number for all units of a layer, with outlier units shrunk; unit: every unit to unit size."""
     hidden: Count = 64
     """Hidden units of the mlp."""
     split: str = "test"
@@ -77,7 +91,7 @@ class LayerProbe(Analysis):
         return self.protocol == "durrani" or self.probe == "mlp"
 
     def run(self, inputs: Inputs) -> Outcome:
-        data = Data.of(WordRows.of(inputs, self.split), inputs.model)
+        data = Data.of(WordRows.of(inputs, self.split), inputs.model, self.scale)
         outcome = Outcome()
         for metric, value in baseline_accuracies(inputs.task, self.split).items():
             outcome.add(metric, value, n=len(data.words[self.split]))
@@ -86,6 +100,7 @@ class LayerProbe(Analysis):
             outcome.add(**lost)
         controls = self._control_labels(inputs, data)
         scores = Scores(outcome, data, self.split)
+        scores.outliers()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", data.layers) as shown:
             for group in data.representations["train"].width_groups:
                 self.fit_group(group, data, controls, scores, shown.advance)
@@ -127,6 +142,7 @@ class LayerProbe(Analysis):
         best = fit(labels, ridge, start)
         scores.fitted(layer, best, ridge)
         scores.task(layer, log_probabilities(best, held))
+        scores.trained(layer, log_probabilities(best, train), log_probabilities(best, data.features("dev", layer)))
         if controls is not None:
             # Control tasks are as many probes again: the ridge is the task's, the rows are shared.
             fitted = fit(controls["train"], ridge, None)
@@ -161,6 +177,8 @@ class LayerProbe(Analysis):
             log_p = log_probabilities(fit, features)
             scores.fitted(layer, replace(fit, gap=fit.gap[:1], objective=fit.objective[:1]), recipe.l2)
             scores.task(layer, log_p[: self.seeds])
+            seen = [log_probabilities(fit, data.features(split, layer, "raw")) for split in ("train", "dev")]
+            scores.trained(layer, seen[0][: self.seeds], seen[1][: self.seeds], converged=False)
             if controls is not None:
                 scores.control(layer, log_p[self.seeds :], controls[self.split])
         fits = solve_by_adam(data.layer_features("train", group, "principal"), same, len(data.classes), recipe, seeds)
@@ -171,16 +189,21 @@ class LayerProbe(Analysis):
     def _fit_mlp(self, group: range, data: "Data", controls: dict | None, scores: "Scores") -> None:
         recipe, seeds = MlpRecipe(hidden=self.hidden), list(range(self.seeds))
 
-        def fit(labels: Tensor, dev_labels: Tensor, frame: "Frame") -> Tensor:
+        def fit(labels: Tensor, dev_labels: Tensor, frame: "Frame", watched: bool = False) -> Tensor:
             train, dev, held = (data.layer_features(split, group, frame) for split in ("train", "dev", self.split))
             train = train if frame == "raw" else [features.resident() for features in train]
             found = solve_mlp(train, labels, dev, dev_labels, len(data.classes), recipe, seeds)
+            if watched:
+                seen = zip(*map(found.log_probabilities, (train, dev)), strict=True)
+                for layer, (on_train, on_dev) in zip(group, seen, strict=True):
+                    scores.trained(layer, on_train, on_dev, converged=False)
             return found.log_probabilities(held)
 
         labels, dev_labels = (data.labels[split].expand(self.seeds, -1) for split in ("train", "dev"))
-        standardised = fit(labels, dev_labels, "principal")
         raw = self.protocol == "durrani"
-        for layer, log_p in zip(group, fit(labels, dev_labels, "raw") if raw else standardised, strict=True):
+        standardised = fit(labels, dev_labels, "principal", watched=not raw)
+        found = fit(labels, dev_labels, "raw", watched=True) if raw else standardised
+        for layer, log_p in zip(group, found, strict=True):
             scores.task(layer, log_p)
         if controls is not None:
             found = fit(controls["train"], controls["dev"], "raw" if raw else "principal")
@@ -204,9 +227,9 @@ class Data:
     """Of train, a layer each."""
 
     @classmethod
-    def of(cls, rows: WordRows, model: str) -> "Data":
+    def of(cls, rows: WordRows, model: str, by: Scale = "layer") -> "Data":
         train = rows.representations["train"]
-        return cls(rows, [standard(train.layer(at), f"{model}, layer {at}") for at in range(train.layers)])
+        return cls(rows, [standard(train.layer(at), f"{model}, layer {at}", by) for at in range(train.layers)])
 
     @property
     def representations(self) -> dict[str, Representations]:
@@ -268,6 +291,26 @@ class Scores:
             self.outcome.add("accuracy", accuracy, layer=layer, probe_seed=seed, n=len(self.gold))
             self._per_label(layer, seed, predicted)
             self._keep("task", layer, seed, mine, self.gold)
+
+    def outliers(self) -> None:
+        """How many units of every layer are outliers, of which there are any."""
+        for layer, frame in enumerate(self.data.frames):
+            if found := int(outlier_units(unit_sizes(replace(frame, scale=1.0))).sum()):
+                self.outcome.add("outlier_units", found, layer=layer, n=frame.width)
+
+    def trained(self, layer: int, train: Tensor, dev: Tensor, converged: bool = True) -> None:
+        """What was learnt, and whether the probe failed; log-probabilities (seeds, rows, classes) of both splits."""
+        data = self.data
+        learnt, read = (
+            (log_p.argmax(-1) == data.labels[split]).double().mean(-1)
+            for split, log_p in (("train", train), ("dev", dev))
+        )
+        for seed, accuracy in enumerate(learnt.tolist()):
+            self.outcome.add("train_accuracy", accuracy, layer=layer, probe_seed=seed, n=train.shape[1])
+        frames = data.features("train", layer), data.features("dev", layer)
+        more = failure(data.rows, frames, (float(learnt.mean()), float(read.mean())), converged)
+        if more is not None:
+            self.outcome.add("failed_probe", more, layer=layer, n=dev.shape[1])
 
     def standardised(self, layer: int, log_p: Tensor) -> None:
         """The task again, from standardised vectors; log_p (seeds, rows, classes)."""

@@ -23,6 +23,7 @@ from vestige.errors import AnalysisError
 from vestige.progress import bar
 from vestige.representations.pool import SENTENCE_POOLINGS
 from vestige.representations.store import Representations, lost_words
+from vestige.solvers.problem import Scale
 from vestige.solvers.senteval import SEED, SentEvalRecipe, solve_senteval
 
 LEAST_DEV = 10
@@ -47,7 +48,7 @@ class SentenceProbe(Analysis):
     source: ClassVar[str] = "mosbach2020, section 4; SentEval (Conneau & Kiela 2018)"
     needs = frozenset({"hidden_states"})
     levels = ("sentence", "sentence_pair")
-    version = 3
+    version = 4
 
     protocol: Literal["converged", "senteval"] = "converged"
     probe: Literal["linear", "mlp"] = "linear"
@@ -60,6 +61,8 @@ class SentenceProbe(Analysis):
     """None: chosen on dev."""
     tolerance: Positive = 1e-2
     """Largest certified distance from the optimum, in nats per sentence (converged, linear)."""
+    scale: Scale = "layer"
+    """layer: one number for all units of a layer, with outlier units shrunk; unit: every unit to unit size."""
     hidden: Count = 50
     """Hidden units of the mlp."""
     dropout: Dropped = 0.0
@@ -138,8 +141,9 @@ class SentenceProbe(Analysis):
     def _fit(self, inputs: Inputs, rows: WordRows, tick: Callable[..., None]) -> Outcome:
         """The rows and items of one pooling."""
         train = rows.representations["train"]
-        data, outcome = Data.of(rows, inputs.model), Outcome()
+        data, outcome = Data.of(rows, inputs.model, self.scale), Outcome()
         scores = Scores(outcome, data, self.split)
+        scores.outliers()
         controls = None if self.control == "none" or inputs.baseline else rows.control_labels(self.seeds)
         if controls is not None:
             for seed, (seen, held) in enumerate(zip(controls["train"], controls[self.split], strict=True)):
@@ -162,7 +166,7 @@ class SentenceProbe(Analysis):
     ) -> None:
         recipe = SentEvalRecipe(hidden=self.hidden if self.probe == "mlp" else 0, dropout=self.dropout)
         recipe = recipe if self.l2 is None else replace(recipe, l2=(self.l2,))
-        log_p = self._senteval_probes(layer, data, controls, order, recipe, "raw", scores.outcome)
+        log_p = self._senteval_probes(layer, data, controls, order, recipe, "raw", scores)
         scores.task(layer, log_p[:, 0])
         if controls is not None:
             scores.control(layer, log_p[:, 1], controls[self.split])
@@ -176,21 +180,25 @@ class SentenceProbe(Analysis):
         order: np.ndarray,
         recipe: SentEvalRecipe,
         frame: Frame,
-        outcome: Outcome | None = None,
+        watched: Scores | None = None,
     ) -> Tensor:
         """(seeds, 1 or 2, sentences, classes): log-probabilities of the task, and of the control task if given."""
         train, dev, held = (data.features(split, layer, frame) for split in ("train", "dev", self.split))
-        train, found = train.resident(), []
+        train, found, seen = train.resident(), [], []
         for seed in range(self.seeds):
             labels, dev_labels = (
                 torch.stack([data.labels[split], *([] if controls is None else [controls[split][seed]])])
                 for split in ("train", "dev")
             )
             fit = solve_senteval(train, labels, dev, dev_labels, len(data.classes), recipe, SEED + seed, order)
-            if outcome is not None:
+            if watched is not None:
                 for metric in ("l2", "epochs", "dev_accuracy"):
-                    outcome.add(metric, float(getattr(fit, metric)[0]), layer=layer, probe_seed=seed)
+                    watched.outcome.add(metric, float(getattr(fit, metric)[0]), layer=layer, probe_seed=seed)
+                seen.append([fit.log_probabilities(rows)[0] for rows in (train, dev)])
             found.append(fit.log_probabilities(held))
+        if watched is not None:
+            on_train, on_dev = map(torch.stack, zip(*seen, strict=True))
+            watched.trained(layer, on_train, on_dev, converged=False)
         return torch.stack(found)
 
 

@@ -5,9 +5,12 @@ from typing import Any
 
 import pandas as pd
 
+from vestige.analyses.failed_probe import FAR
 from vestige.comparison.differences import Settings
+from vestige.comparison.failed import FAILED
 from vestige.report.neuron_rows import ANALYSIS, FURTHER_ANALYSES, STABLE, TOP
-from vestige.report.wording import count, listing, threshold
+from vestige.report.wording import be, count, layers, listing, threshold
+from vestige.solvers.problem import OUTLIER
 
 FALLING = 0.02
 """A variational code that fell by more in the last tenth of training is not one that was found."""
@@ -25,6 +28,7 @@ def caveats(
         *_sources(lock),
         *_sample(lock),
         *_sinks(lock),
+        *_outlier_units(results),
         *_lost(results),
         *_unpaired(comparisons),
         *_few_items(results),
@@ -36,8 +40,8 @@ def caveats(
     ]
 
 
-def glossary(settings: Settings, runs: int, described: bool = False) -> list[tuple[str, str]]:
-    """The terms of the statistics, a line each; `described`: whether some differences have no test."""
+def glossary(settings: Settings, runs: int, described: bool = False, failed: bool = False) -> list[tuple[str, str]]:
+    """The terms of the statistics, a line each; whether some differences have no test, or a probe failed."""
     margin = threshold(settings.margin)
     told = f"from {count(settings.resamples)} resamplings of test sentences"
     chance = "how often a difference as large arises when whole sentences swap base and tuned at random"
@@ -56,6 +60,7 @@ def glossary(settings: Settings, runs: int, described: bool = False) -> list[tup
         ),
         ("undecided", f"neither shown to differ nor shown to lie within \u00b1{margin}: more data would be needed."),
         *([_DESCRIBED] if described else []),
+        *([_FAILED_PROBE] if failed else []),
         ("selectivity", "accuracy minus accuracy on a control task, in which every word type has a random label."),
     ]
 
@@ -63,6 +68,14 @@ def glossary(settings: Settings, runs: int, described: bool = False) -> list[tup
 _DESCRIBED = (
     "described",
     "a difference without a test, of which nothing is claimed: another seed may train another probe, and there is one.",
+)
+
+
+_FAILED_PROBE = (
+    FAILED,
+    "its accuracy is far below what word types alone give, or it learnt next to nothing on train, and a check (a "
+    f"linear probe with a ridge a thousand times weaker) reads at least {threshold(FAR)} more of dev from the same "
+    "hidden states: nothing is claimed.",
 )
 
 
@@ -153,6 +166,21 @@ def _sinks(lock: Mapping[str, Any]) -> list[str]:
         + (f"; {count(lost)} of {count(words)} words have no other token and are not read." if words else ".")
         for (corpus, lost, words), names in models.items()
     ]
+
+
+def _outlier_units(results: pd.DataFrame) -> list[str]:
+    """Layers with huge units, by model; of several analyses and tasks the most units."""
+    rows = results[results["metric"] == "outlier_units"]
+    lines = []
+    for model, part in rows.groupby("model", sort=False):
+        most = part.groupby(part["layer"].astype(int))["value"].max()
+        number = f"{count(most.min())} to {count(most.max())}" if most.min() < most.max() else count(most.max())
+        lines.append(
+            f"{model}: {layers(most.index)} {be(list(most.index))} dominated by {number} outlier unit"
+            f"{'s' * (most.max() > 1)}, more than {OUTLIER:g} times as large as the median unit; converged probes read "
+            "them shrunk to that size (scale: unit brings all units to one size)."
+        )
+    return lines
 
 
 def _few_items(results: pd.DataFrame) -> list[str]:

@@ -9,8 +9,10 @@ import pandas as pd
 from vestige.report.chart_parts import BASE, FURTHER, QUIET, TUNED, Spec, finish, legend, tip
 from vestige.report.wording import VERDICTS, points
 
-VERDICT_COLOURS = dict(zip(VERDICTS, ("#c2307f", "#1f8a55", "#7f8994", "#b58a1b", "#4f7296"), strict=True))
-VERDICT_SHAPES = dict(zip(VERDICTS, ("triangle-down", "triangle-up", "circle", "diamond", "square"), strict=True))
+VERDICT_COLOURS = dict(zip(VERDICTS, ("#c2307f", "#1f8a55", "#7f8994", "#b58a1b", "#4f7296", "#4f7296"), strict=True))
+VERDICT_SHAPES = dict(
+    zip(VERDICTS, ("triangle-down", "triangle-up", "circle", "diamond", "square", "cross"), strict=True)
+)
 DASHES = {"model": [1, 0], "random twin": [5, 3], "word-type majority": [2, 3], "majority label": [1, 4]}
 _VISIBLE = 0.3
 """A reference line is drawn only where the curves still fill this share of the axis."""
@@ -51,7 +53,7 @@ def change_chart(rows: pd.DataFrame, margin: float, description: str) -> Spec:
     """Change per layer in points, with intervals, coloured by verdict; the margin is shaded."""
     frame = rows[["layer", "difference", "low", "high", "q", "verdict"]].copy()
     frame[["difference", "low", "high"]] *= 100
-    names = [name for name in VERDICTS if name != "described" or (frame["verdict"] == name).any()]
+    names = [name for name in VERDICTS if name in VERDICTS[:4] or (frame["verdict"] == name).any()]
     above = legend(len(names))
     colours, shapes = ([marks[name] for name in names] for marks in (VERDICT_COLOURS, VERDICT_SHAPES))
     colour = alt.Color("verdict:N", scale=alt.Scale(domain=names, range=colours), legend=above)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from vestige.comparison.differences import Settings
+from vestige.comparison.failed import FAILED
 from vestige.report.groups import Group, Titles, primary
 from vestige.report.wording import (
     GLUE,
@@ -136,8 +137,11 @@ def _one_direction(side: pd.DataFrame, verdict: str, group: Group, settings: Set
 
 
 def _nothing_found(group: Group, settings: Settings) -> str:
-    top = group.accuracy.loc[group.accuracy["difference"].abs().idxmax()]
-    tested = group.accuracy["q"].notna().any()
+    sound = group.accuracy[group.accuracy["verdict"] != FAILED]
+    if sound.empty:
+        return f"All probes of {group.model} or {group.reference} failed: nothing is shown of their layers."
+    top = sound.loc[sound["difference"].abs().idxmax()]
+    tested = sound["q"].notna().any()
     nothing = (
         f"No layer of {group.model} shows a change of probe accuracy that survives the correction for many tests"
         if tested
@@ -185,7 +189,9 @@ def _first_drop(group: Group, settings: Settings) -> str:
 
 def _best_layers(group: Group) -> str:
     """Whether the best layers of base and tuned change places: one has changed, and intervals are apart in both."""
-    rows = group.accuracy
+    rows = group.accuracy[group.accuracy["verdict"] != FAILED]
+    if rows.empty:
+        return ""
     old, new = rows.loc[rows["base"].idxmax()], rows.loc[rows["tuned"].idxmax()]
     changed = old["verdict"] in ("lower", "higher") or new["verdict"] in ("lower", "higher")
     if not (changed and old["base_low"] > new["base_high"] and new["tuned_low"] > old["tuned_high"]):

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from vestige.cache import write_file
+from vestige.comparison.failed import FAILED
 from vestige.report import provenance, sections
 from vestige.report.caveats import caveats, glossary
 from vestige.report.chapter_sections import chapter_headlines, chapter_sections
@@ -66,7 +67,9 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
         "compares": reading.compares,
         "warnings": warnings(reading.results, reading.lock),
         "caveats": caveats(reading.results, reading.comparisons, reading.lock, reading.tuned_runs),
-        "glossary": glossary(reading.judging, runs, _described(reading)) if reading.tuned_runs else [],
+        "glossary": glossary(reading.judging, runs, *(_has(reading, name) for name in ("described", FAILED)))
+        if reading.tuned_runs
+        else [],
         "margin": reading.judging.margin,
         "confidence": reading.judging.confidence,
         "tasks": sections.task_sections(reading, charts),
@@ -78,8 +81,8 @@ def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
     }
 
 
-def _described(reading: Reading) -> bool:
-    return "verdict" in reading.comparisons and bool((reading.comparisons["verdict"] == "described").any())
+def _has(reading: Reading, verdict: str) -> bool:
+    return "verdict" in reading.comparisons and bool((reading.comparisons["verdict"] == verdict).any())
 
 
 def _neurons(reading: Reading, charts: Charts) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _TASKS = {
     "ner": "Named entities",
 }
 
-VERDICTS = ("lower", "higher", "unchanged", "undecided", "described")
+VERDICTS = ("lower", "higher", "unchanged", "undecided", "described", "failed probe")
 """The first three claim something; of the others nothing is claimed."""
 
 

@@ -12,10 +12,11 @@ from vestige.comparison.codes import compare_codes
 from vestige.comparison.differences import Settings, compare_items, compare_subsets, control_false_discoveries
 from vestige.comparison.domains import compare_domains
 from vestige.comparison.edges import compare_edges
+from vestige.comparison.failed import FAILED, Failed, is_failed, without_tests
 from vestige.comparison.neurons import compare_selections, same_shape
 from vestige.comparison.trees import compare_trees
 from vestige.errors import AnalysisError
-from vestige.study.cells import Cell, params_hash, read_table
+from vestige.study.cells import Cell, params_hash, read_rows, read_table
 from vestige.study.spec import CorpusSpec, StudySpec
 
 
@@ -38,7 +39,18 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> tuple[pd.DataFr
     tables += _domain_tables(spec, cells, settings)
     if not tables:
         return pd.DataFrame(), notes
-    return control_false_discoveries(pd.concat(tables, ignore_index=True), settings), notes
+    table = pd.concat(tables, ignore_index=True)
+    failed = is_failed(table, _failed_probes(cells))
+    judged = control_false_discoveries(without_tests(table, failed), settings)
+    return judged.assign(verdict=judged["verdict"].where(~failed, FAILED)), notes
+
+
+def _failed_probes(cells: Sequence[Cell]) -> Iterator[Failed]:
+    """Of every cell the layers whose probe failed; with several poolings, those of the one that is compared."""
+    for cell in cells:
+        rows = read_rows(cell)
+        for number in rows.loc[(rows["metric"] == "failed_probe") & rows["subset"].isna(), "layer"]:
+            yield cell.model, cell.corpus, cell.task, params_hash(cell), int(number)
 
 
 def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFrame | None:

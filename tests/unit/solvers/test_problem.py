@@ -1,11 +1,23 @@
 """Features: rows of a layer as a solver reads them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from vestige.errors import AnalysisError
-from vestige.solvers.problem import Features, Fit, log_probabilities, root_mean_square, standard, unit_scale
+from vestige.solvers.problem import (
+    OUTLIER,
+    Features,
+    Fit,
+    log_probabilities,
+    outlier_units,
+    root_mean_square,
+    standard,
+    unit_scale,
+    unit_sizes,
+)
 
 ROWS = np.random.default_rng(0).normal(size=(11, 3)).astype(np.float32)
 
@@ -73,3 +85,41 @@ def test_log_probabilities_of_several_probes_are_those_of_each():
     for probe in range(2):
         logits = torch.from_numpy(ROWS) @ weights[probe, :-1] + weights[probe, -1]
         torch.testing.assert_close(found[probe], logits.log_softmax(-1))
+
+
+class TestOutliers:
+    rng = np.random.default_rng(1)
+    wide = rng.normal(size=(400, 64)).astype(np.float32) * rng.uniform(0.2, 5, size=64).astype(np.float32)
+
+    def blown(self, times: float) -> np.ndarray:
+        return np.concatenate([self.wide[:, :1] * times, self.wide[:, 1:]], axis=1).astype(np.float32)
+
+    def test_a_layer_without_them_is_multiplied_by_one_number(self):
+        found = standard(self.wide, "x")
+        assert isinstance(found.scale, float) and not outlier_units(unit_sizes(found)).any()
+        assert root_mean_square(found) == pytest.approx(1.0, rel=1e-5)
+
+    def test_how_much_larger_they_are_plays_no_role(self):
+        near, far = (standard(self.blown(times), "x") for times in (1e3, 1e6))
+        assert np.flatnonzero(outlier_units(unit_sizes(replace(near, scale=1.0)))).tolist() == [0]
+        np.testing.assert_allclose(near.rows(slice(None)), far.rows(slice(None)), rtol=1e-3, atol=1e-5)
+        sizes = unit_sizes(near)
+        assert sizes[0] == pytest.approx(OUTLIER * np.median(unit_sizes(near)), rel=0.05)
+        others = near.rows(slice(None))[:, 1:] / standard(self.wide, "x").rows(slice(None))[:, 1:]
+        assert float(others.std()) < 1e-4
+
+    def test_at_the_limit_nothing_jumps(self):
+        size = OUTLIER * np.median(unit_sizes(standard(self.wide, "x"))) / unit_sizes(standard(self.wide, "x"))[0]
+        below, above = (standard(self.blown(float(size) * by), "x").rows(slice(None)) for by in (0.999, 1.001))
+        np.testing.assert_allclose(below, above, rtol=5e-3, atol=1e-4)
+
+    def test_by_unit_every_unit_has_size_one_whatever_it_was(self):
+        plain, rescaled = self.wide, self.wide * np.geomspace(1e-3, 1e3, 64, dtype=np.float32)
+        one, two = (standard(rows, "x", "unit").rows(slice(None)) for rows in (plain, rescaled))
+        np.testing.assert_allclose(unit_sizes(Features(one.numpy())), 1.0, rtol=1e-4)
+        np.testing.assert_allclose(one, two, atol=1e-4)
+
+    def test_a_unit_that_never_changes_stays_at_zero(self):
+        still = np.concatenate([self.wide, np.full((400, 1), 7.0)], axis=1).astype(np.float32)
+        for by in ("layer", "unit"):
+            assert float(standard(still, "x", by).rows(slice(None))[:, -1].abs().max()) < 1e-3
