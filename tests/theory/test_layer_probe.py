@@ -239,7 +239,7 @@ class TestFailedProbes:
         return pd.DataFrame(probe.run(synthetic.represent(folder, made, **WIDE, mapped=mapped)).rows)
 
     def test_a_probe_that_reads_little_where_much_can_be_read_has_failed(self, made, tmp_path):
-        probe = LayerProbe(seeds=1, control=False, l2=1.0)
+        probe = LayerProbe(seeds=1, control=False)
         fine, wrecked = (self.rows(made, tmp_path / str(d), probe, d) for d in (0.0, 3e4))
         failed = wrecked[wrecked["metric"] == "failed_probe"].set_index("layer")["value"]
         assert (failed > 0.05).all() and len(failed)
