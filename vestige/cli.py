@@ -105,6 +105,15 @@ def compare(
     analysis: Annotated[
         list[str] | None, typer.Option("--analysis", help="vestige ls analyses (repeatable; default: layer_probe).")
     ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", help="Of tuned folders that have none: a folder, or base.")
+    ] = None,
+    sink: Annotated[
+        str, typer.Option("--sink", help="An attention sink on the first word: auto, leave_out, add (a BOS) or keep.")
+    ] = "auto",
+    unknown: Annotated[
+        str, typer.Option("--unknown", help="allow: go on where a tokenizer lacks a fifth of the tokens.")
+    ] = "error",
     out: Out = None,
     overwrite: Overwrite = False,
     cache: Cache = None,
@@ -124,6 +133,9 @@ def compare(
         tasks=task,
         format=format,
         options=reader_options(option or ()),
+        tokenizer=tokenizer,
+        sink=sink,
+        on_unknown=unknown,
         limit=limit,
         device=device,
         jobs=jobs or _cores(),

@@ -40,6 +40,8 @@ def compare(
     format: str | None = None,
     options: Mapping[str, Any] | None = None,
     tokenizer: Any = None,
+    sink: str = "auto",
+    on_unknown: str = "error",
     random_twin: bool = True,
     limit: int | None = None,
     device: str = "cpu",
@@ -54,10 +56,14 @@ def compare(
     corpus, each for the analyses that take it; by default an analysis gets the first two it can take, xpos, upos,
     deprel, chunk, semtag and pos before others, and one that uses no labels is run once. `format` and `options`
     say how files of your own are read; a test or dev set that they lack is cut from train, and the report says so.
+    `tokenizer` is that of models in memory, or names one for tuned folders that lack theirs: a folder, or "base".
+    `sink` says what becomes of an attention sink (see vestige.models.reading); `on_unknown="allow"` goes on where
+    a tokenizer does not know a fifth of the tokens.
     """
     study = comparison(
         base, tuned, corpus, analyses=analyses, tasks=tasks, format=format, options=options, tokenizer=tokenizer,
-        random_twin=random_twin, limit=limit, device=device, folder=folder, overwrite=overwrite, cache=cache,
+        sink=sink, on_unknown=on_unknown, random_twin=random_twin,
+        limit=limit, device=device, folder=folder, overwrite=overwrite, cache=cache,
     )  # fmt: skip
     return study.run(jobs)
 
@@ -72,6 +78,8 @@ def comparison(
     format: str | None = None,
     options: Mapping[str, Any] | None = None,
     tokenizer: Any = None,
+    sink: str = "auto",
+    on_unknown: str = "error",
     random_twin: bool = True,
     limit: int | None = None,
     device: str = "cpu",
@@ -85,9 +93,14 @@ def comparison(
         for role, model in named.items()
         if not isinstance(model, str | Path)
     }
-    models: dict[str, Any] = {role: {"load": _source(model)} for role, model in named.items()}
+    models: dict[str, Any] = {
+        role: {"load": _source(model), **({} if role in given else {"read": {"sink": sink}})}
+        for role, model in named.items()
+    }
     for role in [*named][1:]:
         models[role]["reference"] = "base"
+        if role not in given and isinstance(tokenizer, str | Path):
+            models[role]["tokenizer"] = str(tokenizer)
     if random_twin:
         models[TWIN] = {"random_twin_of": "base"}
     raw: dict[str, Any] = {
@@ -95,7 +108,7 @@ def comparison(
         "models": models,
         "corpora": {name: source},
         "analyses": [_analysis(item, name, loaded, tasks) for item in analyses],
-        "compute": {"device": device},
+        "compute": {"device": device, "on_unknown": on_unknown},
         "limit": limit,
     }
     return Study(make_spec(raw), given=Given(given, {name: loaded}), **where)

@@ -45,6 +45,18 @@ def test_the_bases_tokenizer_is_taken_when_asked_for_and_the_page_says_so(place,
     assert said in run.report().read_text() and said in run.markdown().read_text()
 
 
+def test_compare_takes_the_bases_tokenizer_and_says_what_becomes_of_a_sink(place, bare):
+    from vestige.study.compare import comparison
+
+    spec = comparison(
+        str(place / "base"), str(bare), str(place), analyses=["layer_probe"], tokenizer="base", sink="keep",
+        on_unknown="allow",
+    ).spec  # fmt: skip
+    assert (spec.models["base"].tokenizer, spec.models["tuned"].tokenizer) == (None, "base")
+    assert {spec.models[name].read.sink for name in ("base", "tuned")} == {"keep"}
+    assert spec.compute.on_unknown == "allow"
+
+
 def unknown_corpus(share: float) -> Corpus:
     """Sentences of which a share of the words is written in letters that the tiny tokenizers never saw."""
     words = ["\u4eac" if number < round(20 * share) else "." for number in range(20)]
