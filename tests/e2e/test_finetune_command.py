@@ -52,7 +52,6 @@ def test_blocks_can_be_cut_first(tmp_path, model):
         (["--task", "opinions", "--set", "rate"], "key=value"),
         (["--task", "opinions", "--set", "rat=1"], "unknown key 'rat'"),
         (["--task", "opinions", "--keep", "a"], "whole numbers"),
-        (["--task", "opinions", "--runs", "0"], "0 runs"),
         (["--task", "opinions", "--freeze", "9", *QUICK], "2 blocks"),
         (["--task", "opinions", "--set", "rate={"], "not YAML"),
         (["--task", "opinions", "--set", "rate=1e-3", "--set", "rate=1e-4"], "given twice"),
@@ -93,3 +92,8 @@ def test_an_old_folder_is_not_overwritten(tmp_path, model):
     out.mkdir()
     with pytest.raises(VestigeError, match="is there already"):
         run(tmp_path, model, "--task", "opinions", "--out", str(out), *QUICK)
+
+
+def test_no_runs_are_refused_as_a_usage_error(tmp_path, model):
+    result = run(tmp_path, model, "--task", "opinions", "--runs", "0")
+    assert result.exit_code == 2 and "'--runs'" in result.output
