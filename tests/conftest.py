@@ -7,6 +7,7 @@ os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait sleep: spinning ruins a busy machine
 
 import sys
+from collections.abc import Iterator
 from functools import cache as remember
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,14 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """What tests write need not outlive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture

@@ -58,8 +58,13 @@ def _minilm() -> Check:
 
 
 def _cache() -> Check:
-    folder = cache_folder()
-    place = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    try:
+        folder = cache_folder()
+    except VestigeError as error:
+        return Check("cache", False, error.problem, error.fix)
+    place = next(parent for parent in (folder, *folder.parents) if os.path.lexists(parent))
+    if not place.is_dir():
+        return Check("cache", False, f"{place} is no folder", "choose another folder with VESTIGE_CACHE")
     writable = os.access(place, os.W_OK)
     free = shutil.disk_usage(place).free / 1e9
     return Check(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vestige import doctor
 from vestige.cache import cache_folder, demand, read_checked, remove, whole, write_checked, write_file, writing
 from vestige.checksums import CHECKSUMS
 from vestige.errors import DamageError, StorageError
@@ -73,6 +74,25 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
         write_file(path, b"three")
     assert path.read_bytes() == b"two"
     assert [file.name for file in path.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="files are named by /proc, which only Linux has")
+def test_everything_is_flushed_to_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    done = []
+    rename = os.rename
+
+    def renamed(source, target):
+        done.append("renamed")
+        rename(source, target)
+
+    monkeypatch.setattr("os.fsync", lambda handle: done.append(os.readlink(f"/proc/self/fd/{handle}")))
+    monkeypatch.setattr("os.rename", renamed)
+    with writing(tmp_path / "x") as part:
+        (part / "deep").mkdir()
+        for name in ("a", "deep/b"):
+            (part / name).write_text("one")
+    names = ["a", "deep/b", "", "deep", CHECKSUMS, ""]
+    assert done == [*(str(part / name) for name in names), "renamed", str(tmp_path)]
 
 
 def put(folder: Path, **files: str) -> Path:
@@ -228,6 +248,16 @@ class TestPlacesThatDoNotWork:
         with pytest.raises(StorageError, match=f"cannot write into {root}"):
             write(root / "x")
         assert not whole(root / "x")
+
+    def test_the_doctor_names_a_cache_that_is_no_folder(self, tmp_path, monkeypatch):
+        (tmp_path / "file").write_text("")
+        (tmp_path / "link").symlink_to(tmp_path / "nothing")
+        for place in ("file", "file/cache", "link"):
+            monkeypatch.setenv("VESTIGE_CACHE", str(tmp_path / place))
+            check = doctor._cache()
+            assert not check.ok and "is no folder" in check.found
+        monkeypatch.setenv("VESTIGE_CACHE", "~nobody-of-this-name")
+        assert not doctor._cache().ok
 
     def test_a_folder_removed_while_it_is_written_is_told(self, tmp_path):
         with pytest.raises(DamageError, match="removed while it was written"), writing(tmp_path / "x") as part:
