@@ -1,20 +1,19 @@
-"""One file = one method. A file `name.py` here defines the analysis called `name`.
+"""One file = one method. A file `name.py` here that says `name: ClassVar[str] = "name"` defines that analysis.
 
 Third parties add theirs by the entry point group `vestige.analyses`. Nothing is imported before
 it is asked for.
 """
 
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pkgutil import iter_modules
+from pathlib import Path
 
 from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
 
 GROUP = "vestige.analyses"
-_NOT_ANALYSES = {"base", "rows", "settings", "tuning"}
-"""Files here that hold what analyses share."""
 
 
 def analysis_names() -> list[str]:
@@ -41,8 +40,11 @@ def find_analysis(name: str) -> type[Analysis]:
     )
 
 
-def _ours() -> set[str]:
-    return {module.name for module in iter_modules(__path__)} - _NOT_ANALYSES
+@cache
+def _ours() -> frozenset[str]:
+    """Files here that name an analysis as they are named; the others hold what analyses share."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py")}
+    return frozenset(name for name, text in texts.items() if f'name: ClassVar[str] = "{name}"' in text)
 
 
 def _theirs() -> dict[str, EntryPoint]:
