@@ -8,12 +8,17 @@ class VestigeError(Exception):
     """A problem the user can solve; `fix` says how."""
 
     def __init__(self, problem: str, *, fix: str = "") -> None:
-        self.problem = problem
-        self.fix = fix
+        self.problem = problem = _shortened(problem)
+        self.fix = fix = _shortened(fix)
         super().__init__(f"{problem}\n  -> {fix}" if fix else problem)
 
     def __reduce__(self) -> tuple:
         return _rebuild, (type(self), self.problem, self.fix)
+
+
+def _shortened(text: str, most: int = 1800) -> str:
+    """A line of a hostile file may have millions of letters."""
+    return text if len(text) <= most else f"{text[: most - 400]} ... {text[-400:]}"
 
 
 def _rebuild(kind: type[VestigeError], problem: str, fix: str) -> VestigeError:

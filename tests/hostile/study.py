@@ -5,8 +5,8 @@ study: trial
 about: what a study file may say
 models:
   base: minilm
-  seeds: {load: [minilm, minilm], pretrain_seed: 1}
-  deep: {load: minilm, read: {final_norm: pre, sink: true}, device_map: {"": cpu}, reference: base}
+  seeds: {load: [minilm, minilm]}
+  deep: {load: minilm, read: {final_norm: pre, sink: keep}, device_map: {"": cpu}, reference: base}
   tuned: {finetune: {of: base, task: opinions/opinion, recipe: {like: mosbach2020_cola, epochs: 1}, keep: [0, 1]}, runs: 2}
   steps: {finetune: {of: base, task: opinions/opinion, recipe: {save_steps: 5, lora: {r: 4}}}, steps: [5, 10]}
   twin: {random_twin_of: base}

@@ -89,7 +89,13 @@ def _hub(
 ) -> Levels:
     if label is None:
         return {"text": "text"}
-    return {task or label: level} if level else _as_found(splits)
+    levels = {task or label: level} if level else _as_found(splits)
+    if (task or label) not in levels:
+        raise CorpusError(
+            f"the column {label!r} labels neither sentences nor their words",
+            fix="name a column with one label a sentence, or a list with one a word",
+        )
+    return levels
 
 
 TREEBANK: Levels = {"upos": "token", "xpos": "token", "deprel": "token", "lemma": "token", "head": "tree"}
@@ -120,8 +126,8 @@ FORMATS: dict[str, Format] = {
 
 def find_format(name: str) -> Format:
     """The format called `name`."""
-    if name not in FORMATS:
-        near = get_close_matches(name, FORMATS, n=1)
+    if not isinstance(name, str) or name not in FORMATS:
+        near = get_close_matches(str(name), FORMATS, n=1)
         raise CorpusError(
             f"unknown corpus format {name!r}; known: {', '.join(FORMATS)}",
             fix=f"did you mean {near[0]!r}?" if near else "name one of them",

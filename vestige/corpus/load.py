@@ -11,6 +11,7 @@ from vestige.corpus.formats import find_format
 from vestige.corpus.recognise import SUFFIXES, recognise
 from vestige.corpus.types import SPLITS, Corpus
 from vestige.errors import CorpusError
+from vestige.files import check_file
 
 
 def load_corpus(
@@ -126,7 +127,8 @@ def _split_files(path: Path) -> dict[str, Any]:
             f"{path}: no such file or folder, nor a corpus of the catalog ({builtin}, ...)",
             fix="check the path, or see `vestige ls corpora`; an id on the Hugging Face hub needs format='hub'",
         )
-    if path.is_file():
+    if not path.is_dir():
+        check_file(path, CorpusError)
         return {"train": path}
     by_split = 'give the files by split: {"train": ..., "dev": ..., "test": ...}'
     files = [file for file in sorted(path.iterdir()) if _splits_named(file)]

@@ -81,7 +81,7 @@ def load_adapter(
     reading: Reading,
 ) -> AdapterEncoder:
     """The adapter in `folder` on its base."""
-    from vestige.models.load import find_tokenizer, load_backbone
+    from vestige.models.load import check_runs, find_tokenizer, load_backbone
     from vestige.models.sources import model_folder
     from vestige.models.weights import check_weight_files
 
@@ -110,7 +110,7 @@ def load_adapter(
     if tokenizer is None:
         tokenizer = folder if (folder / "tokenizer.json").exists() else root
     encoder = AdapterEncoder(peft, backbone, find_tokenizer(tokenizer), name, device, reading)
-    encoder.verify()
+    check_runs(encoder)
     return encoder
 
 
@@ -131,6 +131,12 @@ def _config(folder: Path) -> PeftConfig:
             f"{folder}: {config.peft_type} adds tokens to the input and leaves the layers as they are",
             fix="compare models tuned by LoRA, IA3 or another method that changes layers",
         )
+    for name, kind in (("modules_to_save", list), ("rank_pattern", dict), ("alpha_pattern", dict)):
+        if not isinstance(getattr(config, name, None) or kind(), kind):
+            raise ModelError(
+                f"{folder}: {name} in adapter_config.json is {getattr(config, name)!r:.80}",
+                fix="save the adapter again",
+            )
     if getattr(config, "megatron_config", None):
         raise ModelError(
             f"{folder}: adapter_config.json has a megatron_config, for which peft imports a module that it names",

@@ -33,7 +33,7 @@ from vestige.models.elmo import is_elmo, load_elmo
 from vestige.models.encoder import Encoder
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.reading import Reading
-from vestige.models.sources import model_folder
+from vestige.models.sources import is_folder, model_folder
 from vestige.models.telmo import is_telmo, load_telmo
 from vestige.models.weights import check_config, check_nothing_left, check_weight_files, compare_with_files
 
@@ -76,10 +76,11 @@ def load_model(
         encoder = HuggingFaceEncoder(
             source.base_model, find_tokenizer(tokenizer), name or type(source).__name__, device, read, whole
         )
-        encoder.verify()
+        check_runs(encoder)
         return encoder
     placed = {"head": head, "device_map": device_map, "dtype": dtype != torch.float32}
     of_no_use = {**read.changes(), "tokenizer": tokenizer, "base": base, **placed}
+    is_folder(Path(source))
     if is_elmo(source):
         _refuse(of_no_use, f"{source} is an ELMo")
         return load_elmo(source, name, device, stateful)
@@ -99,8 +100,19 @@ def load_model(
     place = None if device_map is not None else device
     made = find_tokenizer(folder if tokenizer is None else tokenizer, trust_remote_code)
     encoder = HuggingFaceEncoder(model, made, name or str(source), place, read, whole)
-    encoder.verify()
+    check_runs(encoder)
     return encoder
+
+
+def check_runs(encoder: HuggingFaceEncoder) -> None:
+    """A model may load and yet not run: its own checks, and an error in our words where it breaks in them."""
+    try:
+        encoder.verify()
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError) as error:
+        raise ModelError(
+            f"{encoder.name}: it was loaded but cannot read a sentence ({type(error).__name__}: {error})",
+            fix="check that config.json and the tokenizer belong to these weights",
+        ) from error
 
 
 def random_twin(encoder: Encoder, seed: int = RANDOM_TWIN_SEED) -> Encoder:

@@ -20,7 +20,7 @@ def model_folder(source: str | Path, revision: str | None = None) -> Path:
     if str(source) == MINILM:
         return minilm_folder()
     path = Path(source)
-    if _is_folder(path):
+    if is_folder(path):
         if revision is not None:
             raise ModelError(
                 f"{path} is a folder and has no revision {revision!r}", fix="name a hub model, or no revision"
@@ -37,7 +37,8 @@ def model_folder(source: str | Path, revision: str | None = None) -> Path:
     return _from_hub(str(source), revision)
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder; an error for what can be no name of one."""
     try:
         return path.is_dir()
     except (OSError, ValueError) as error:  # a name that is too long, or holds NUL

@@ -87,7 +87,7 @@ def check_config(config: Any, folder: Path) -> None:
             tensors += len(stored.keys())
     for name in ("num_hidden_layers", "num_layers", "n_layer", "encoder_layers"):
         layers = getattr(config, name, None)
-        if isinstance(layers, int) and not isinstance(layers, bool) and layers > max(tensors, _SHARED_LAYERS):
+        if isinstance(layers, int) and not 1 <= layers <= max(tensors, _SHARED_LAYERS):
             raise ModelError(
                 f"{folder}: config.json says {name} = {layers}, but the folder holds {tensors} weights in all",
                 fix="get the config.json that belongs to the weights",
@@ -118,6 +118,7 @@ def compare_with_files(model: PreTrainedModel, folder: Path) -> None:
     loaded = model.state_dict()
     prefix = f"{model.base_model_prefix}."
     compared = sum(tensor.is_meta for tensor in loaded.values())
+    trained = {name for name, _ in model.named_parameters()}
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="pt") as tensors:
             for key in tensors.keys():  # noqa: SIM118 (not a dictionary)
@@ -126,14 +127,14 @@ def compare_with_files(model: PreTrainedModel, folder: Path) -> None:
                     continue
                 stored = tensors.get_tensor(key)
                 compared += 1
+                if name in trained and not torch.isfinite(stored).all():
+                    raise ModelError(
+                        f"{folder}: {key} of {file.name} holds NaN or infinite values",
+                        fix="train the model again, or use another checkpoint",
+                    )
                 if stored.shape != loaded[name].shape or not torch.equal(
                     stored.to(loaded[name].dtype), loaded[name].cpu()
                 ):
-                    if not torch.isfinite(stored).all():
-                        raise ModelError(
-                            f"{folder}: {key} of {file.name} holds NaN or infinite values",
-                            fix="train the model again, or use another checkpoint",
-                        )
                     raise ModelError(
                         f"{folder}: {name} was loaded with other values than {file.name} holds",
                         fix="report this with the transformers version: the weights in memory are not the file's",

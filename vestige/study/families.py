@@ -62,10 +62,12 @@ def _steps(name: str, model: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _kept_steps(name: str, model: Mapping[str, Any], where: str) -> dict[str, Any]:
     steps = model["steps"]
-    if "finetune" not in model or not isinstance(steps, list) or not steps:
+    whole = isinstance(steps, list) and all(type(step) is int and step >= 0 for step in steps)
+    if "finetune" not in model or not whole or not steps or len({*steps}) != len(steps):
         raise SpecError(
             f"{where}: model {name!r} has steps {steps!r}",
-            fix="name steps of a finetune, such as steps: [500, 1000], or checkpoints: FOLDER of a training elsewhere",
+            fix="name steps of a finetune, each once, such as steps: [500, 1000], or checkpoints: FOLDER of a training "
+            "elsewhere",
         )
     rest = {key: value for key, value in model.items() if key != "steps"}
     return {f"{name}@{step}": {**rest, "step": step} for step in steps}
@@ -75,6 +77,11 @@ def _replicates(name: str, models: Mapping[str, Any], where: str, asked: tuple[s
     """How many replicates a model has, its own or those of the models it is made from; None without any."""
     model = models[name]
     own = len(model["load"]) if isinstance(model.get("load"), list) else None
+    if own is not None and "pretrain_seed" in model:
+        raise SpecError(
+            f"{where}: model {name!r} is a list to load, whose members are numbered, and has a pretrain_seed",
+            fix="leave pretrain_seed out",
+        )
     if own == 0:
         raise SpecError(f"{where}: model {name!r} has an empty list to load", fix="name at least one model")
     if name in asked:

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
+
+from annotated_types import MinLen
 
 from vestige.corpus.readers.text import blocks, read_lines
 from vestige.corpus.types import Sentence, stable_ids
@@ -13,7 +16,7 @@ def read_columns(
     columns: Mapping[str, int],
     *,
     word: int = 0,
-    separator: str | None = None,
+    separator: Annotated[str, MinLen(1)] | None = None,
     comment: str = "",
     split_words: str = "",
 ) -> list[Sentence]:

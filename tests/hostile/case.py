@@ -1,0 +1,68 @@
+"""What a hostile case is, and how its outcome is called: the words of the hostile table."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from vestige.errors import VestigeError
+
+SECONDS = 10
+Verdict = Literal["clear", "right", "raw", "hang", "silently wrong"]
+VERDICTS: tuple[Verdict, ...] = ("clear", "right", "raw", "hang", "silently wrong")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to try in an empty folder.
+
+    `act` either has to end in one of our errors (`says` is a part of it), or, if there is nothing that it says,
+    to return whether the result is right.
+    """
+
+    kind: str
+    name: str
+    act: Callable[[Path], Any]
+    says: str | None = ""
+
+    @property
+    def expected(self) -> Verdict:
+        return "right" if self.says is None else "clear"
+
+
+class TooLongError(BaseException):
+    """No `except Exception` holds it up."""
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Stop what takes longer."""
+
+    def stop(*_: Any) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def outcome(act: Callable[[], Any], says: str | None = "", seconds: int = SECONDS) -> tuple[Verdict, str]:
+    """What came of it, and what was said."""
+    try:
+        with at_most(seconds):
+            found = act()
+    except TooLongError:
+        return "hang", f"more than {seconds} s"
+    except VestigeError as error:
+        whole = bool(error.problem.strip()) and bool(error.fix.strip()) and len(str(error)) < 4000
+        fits = says is not None and says in str(error)
+        return ("clear" if whole and fits else "silently wrong"), str(error)
+    except BaseException as error:
+        return "raw", f"{type(error).__name__}: {error}"[:300]
+    return ("right" if says is None and found else "silently wrong"), repr(found)[:200]
