@@ -1,6 +1,7 @@
 """What a hostile case is, and how its outcome is called: the words of the hostile table."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from typing import Any, Literal
 from vestige.errors import VestigeError
 
 SECONDS = 10
+"""Of the processor, of one case."""
+PATIENCE = 60
+"""Seconds on the clock, after which a case that only waits is stopped; other work may share the machine."""
 Verdict = Literal["clear", "right", "raw", "hang", "silently wrong"]
 VERDICTS: tuple[Verdict, ...] = ("clear", "right", "raw", "hang", "silently wrong")
 
@@ -52,13 +56,20 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def outcome(act: Callable[[], Any], says: str | None = "", seconds: int = SECONDS) -> tuple[Verdict, str]:
+def outcome(act: Callable[[], Any], says: str | None = "") -> tuple[Verdict, str]:
     """What came of it, and what was said."""
+    start = time.process_time()
+    verdict, said = _outcome(act, says)
+    spent = time.process_time() - start
+    return (verdict, said) if spent <= SECONDS else ("hang", f"{spent:.0f} s of the processor: {said}")
+
+
+def _outcome(act: Callable[[], Any], says: str | None) -> tuple[Verdict, str]:
     try:
-        with at_most(seconds):
+        with at_most(PATIENCE):
             found = act()
     except TooLongError:
-        return "hang", f"more than {seconds} s"
+        return "hang", f"more than {PATIENCE} s"
     except VestigeError as error:
         whole = bool(error.problem.strip()) and bool(error.fix.strip()) and len(str(error)) < 4000
         fits = says is not None and says in str(error)

@@ -83,7 +83,7 @@ def _value(content: bytes, rng: random.Random) -> bytes:
             record = json.loads(content if chosen is None else lines[chosen])
         except (ValueError, RecursionError):
             continue
-        text = json.dumps(_changed(record, rng)).encode()
+        text = json.dumps(change_value(record, rng)).encode()
         if chosen is None:
             return text
         lines[chosen] = text
@@ -91,7 +91,8 @@ def _value(content: bytes, rng: random.Random) -> bytes:
     return _insert(content, rng)
 
 
-def _changed(value: Any, rng: random.Random) -> Any:
+def change_value(value: Any, rng: random.Random) -> Any:
+    """The value with one thing in it removed, doubled or replaced."""
     places: list[tuple[Any, Any]] = []
 
     def walk(one: Any) -> None:

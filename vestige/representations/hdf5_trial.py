@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vestige.errors import RepresentationError
 
-SECONDS = 20
+SECONDS = 10
 _PER_SECOND = 20 * 2**20
 _TRIAL = """
 import sys, h5py
