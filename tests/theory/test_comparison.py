@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from vestige.comparison.differences import Settings, compare_items, control_false_discoveries, summarise
+from vestige.comparison.differences import Settings, compare_items, control_false_discoveries
 from vestige.comparison.pairing import pair
 from vestige.errors import AnalysisError
 
@@ -180,17 +180,6 @@ def test_selectivity_is_accuracy_minus_control_accuracy():
     for layer in range(3):
         expected = table.loc[("accuracy", layer), "base"] - table.loc[("control_accuracy", layer), "base"]
         assert table.loc[("selectivity", layer), "base"] == pytest.approx(expected)
-
-
-def test_summary_names_best_layers_first_drop_and_area():
-    table = pd.DataFrame(
-        {"metric": "accuracy", "layer": [0, 1, 2, 3], "base": [0.5, 0.9, 0.8, 0.7], "tuned": [0.5, 0.895, 0.81, 0.6]}
-    )
-    table["difference"] = table["tuned"] - table["base"]
-    found = summarise(table)
-    assert (found["best_layer_base"], found["best_layer_tuned"], found["first_drop"]) == (1, 1, 3)
-    assert found["area"] == pytest.approx((0 - 0.005) / 2 + (-0.005 + 0.01) / 2 + (0.01 - 0.1) / 2)
-    assert found["largest_change_layer"] == 3
 
 
 @pytest.mark.parametrize("runs", [1, 3])

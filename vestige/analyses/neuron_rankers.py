@@ -56,6 +56,7 @@ class NeuronRankers(Analysis):
 
     @property
     def stochastic(self) -> bool:
+        """Probes end before they have converged, and are trained once: comparisons describe and do not judge."""
         return True
 
     def run(self, inputs: Inputs) -> Outcome:

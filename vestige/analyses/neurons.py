@@ -9,7 +9,7 @@ is reported by layer and by label.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -17,11 +17,10 @@ import numpy as np
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.analyses.rows import WordRows
+from vestige.analyses.rows import NeuronRows
 from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.neurons.ablation import ablate
 from vestige.neurons.explore import explorer_data
-from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import Subset, minimal_sets, train_subsets
 from vestige.neurons.ranking import Ranking, bottom, per_label, rank, share_to_count, top
 from vestige.neurons.refit import Refit, refit
@@ -42,7 +41,7 @@ class NeuronAnalysis(Analysis):
     source: ClassVar[str] = "durrani2020; durrani2021, section 4.2"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 4
+    version = 5
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
     l1: Penalty | None = None
@@ -68,11 +67,11 @@ class NeuronAnalysis(Analysis):
 
     @property
     def stochastic(self) -> bool:
+        """Probes end before they have converged: the re-fit's items are those of probe_seed 1."""
         return True
 
     def run(self, inputs: Inputs) -> Outcome:
-        rows = WordRows.of(inputs, self.split)
-        task = _Task(rows, {split: Neurons.of(found) for split, found in rows.representations.items()}, self.split)
+        task = NeuronRows.of(inputs, self.split)
         outcome = Outcome()
         searched = {*self._l1_grid, 0.0} if len(self._l1_grid) + len(self._l2_grid) > 2 else ()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(searched) + 6) as shown:
@@ -87,7 +86,7 @@ class NeuronAnalysis(Analysis):
             for metric, value, where in again.measures(ranking.order):
                 outcome.add(metric, value, **where)
             shown.advance()
-            right = self._silence(task, probe, ranking, outcome)
+            right = self._ablate(task, probe, ranking, outcome)
             shown.advance()
             self._retrain(task, ranking, l1, l2, outcome)
             shown.advance()
@@ -97,13 +96,15 @@ class NeuronAnalysis(Analysis):
                 self._selectivity(task, right, minimal, l1, l2, outcome)
             self._spread(task, ranking, again, minimal, outcome)
             shown.advance()
-        outcome.items = self._items(inputs, task, again, l1, l2)
+        outcome.items = self._items(inputs, task, again, l1, l2, outcome)
         outcome.tables["neurons"] = self._table(task, ranking, again, minimal)
         if self.explored:
             outcome.tables["explorer"] = self._explorer(task, inputs, ranking)
         return outcome
 
-    def _items(self, inputs: Inputs, task: "_Task", again: Refit, l1: float, l2: float) -> dict[str, np.ndarray]:
+    def _items(
+        self, inputs: Inputs, task: NeuronRows, again: Refit, l1: float, l2: float, outcome: Outcome
+    ) -> dict[str, np.ndarray]:
         """What the probe and its re-fit (probe_seed 1) got right; a comparison judges by how far the two differ.
 
         Minimal sets are searched once, so that their changes are described only.
@@ -111,13 +112,12 @@ class NeuronAnalysis(Analysis):
         fits = [task.right]
         if again.ranking is not None:
             other, second = replace(self, seed=self.seed + 1), replace(task, right={})
-            other._silence(second, again.probe, again.ranking, Outcome())
+            other._ablate(second, again.probe, again.ranking, Outcome())
             other._retrain(second, again.ranking, l1, l2, Outcome())
             fits.append(second.right)
-        tables = [task.rows.items(inputs.task, self.split, right) for right in fits]
-        seeds = [np.full(len(table["word"]), seed, dtype=np.int16) for seed, table in enumerate(tables)]
-        joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
-        return {**joined, "probe_seed": np.concatenate(seeds)}
+            for subset, correct in second.right.items():
+                outcome.add("refit_accuracy", correct.mean(), subset=subset, n=len(correct))
+        return task.rows.items(inputs.task, self.split, *fits)
 
     @property
     def _l1_grid(self) -> tuple[float, ...]:
@@ -128,7 +128,7 @@ class NeuronAnalysis(Analysis):
         return self.grid if self.l2 is None else (self.l2,)
 
     def _penalties(
-        self, task: "_Task", outcome: Outcome, unfinished: Path | None, tick: Callable[[float], None]
+        self, task: NeuronRows, outcome: Outcome, unfinished: Path | None, tick: Callable[[float], None]
     ) -> tuple[float, float, tuple[Tensor, Tensor] | None]:
         """The pair to use, searched where it is not given, and weights to start from."""
         l1, l2 = self._l1_grid, self._l2_grid
@@ -171,7 +171,7 @@ class NeuronAnalysis(Analysis):
             if np.isfinite(value):
                 outcome.add(metric, value)
 
-    def _silence(self, task: "_Task", probe: Polished, ranking: Ranking, outcome: Outcome) -> dict[str, float]:
+    def _ablate(self, task: NeuronRows, probe: Polished, ranking: Ranking, outcome: Outcome) -> dict[str, float]:
         """All but the top, the bottom, or a random share of neurons set to zero; the accuracy of all, by split."""
         count = share_to_count(self.share, task.train.width)
         drawn = np.random.default_rng([self.seed, 7]).permutation(task.train.width)[:count]
@@ -191,7 +191,7 @@ class NeuronAnalysis(Analysis):
         task.right.update(found.correct)
         return whole
 
-    def _retrain(self, task: "_Task", ranking: Ranking, l1: float, l2: float, outcome: Outcome) -> None:
+    def _retrain(self, task: NeuronRows, ranking: Ranking, l1: float, l2: float, outcome: Outcome) -> None:
         """New probes on the top and on the bottom of the ranking."""
         sizes = [share_to_count(share, task.train.width) for share in self.retrained]
         if not sizes:
@@ -204,7 +204,7 @@ class NeuronAnalysis(Analysis):
                 outcome.add("accuracy", accuracy, subset=subset, axis="neurons", x=size, n=len(task.held))
 
     def _trained(
-        self, task: "_Task", gold: Tensor, order: np.ndarray, sizes: list[int], l1: float, l2: float
+        self, task: NeuronRows, gold: Tensor, order: np.ndarray, sizes: list[int], l1: float, l2: float
     ) -> list[Subset]:
         """Probes on the first neurons of an order."""
         return train_subsets(
@@ -212,7 +212,7 @@ class NeuronAnalysis(Analysis):
         )  # fmt: skip
 
     def _minimal(
-        self, task: "_Task", oracle: float, ranking: Ranking, l1: float, l2: float, outcome: Outcome
+        self, task: NeuronRows, oracle: float, ranking: Ranking, l1: float, l2: float, outcome: Outcome
     ) -> dict[float, Subset]:
         """The smallest sets within each delta of `oracle`, the dev accuracy of the probe that has all neurons."""
         step = max(1, round(self.step * task.train.width))
@@ -231,7 +231,7 @@ class NeuronAnalysis(Analysis):
         return {delta: found.probe for delta, found in reached.items()}
 
     def _selectivity(
-        self, task: "_Task", right: Mapping[str, float], minimal: dict[float, Subset], l1: float, l2: float,
+        self, task: NeuronRows, right: Mapping[str, float], minimal: dict[float, Subset], l1: float, l2: float,
         outcome: Outcome,
     ) -> None:  # fmt: skip
         """The same probes on a control task: all neurons (`right`, by split, on the task itself), and minimal sets."""
@@ -256,7 +256,7 @@ class NeuronAnalysis(Analysis):
                 outcome.add(f"{prefix}selectivity", accuracy - control, **where)
 
     def _spread(
-        self, task: "_Task", ranking: Ranking, again: Refit, minimal: dict[float, Subset], outcome: Outcome
+        self, task: NeuronRows, ranking: Ranking, again: Refit, minimal: dict[float, Subset], outcome: Outcome
     ) -> None:
         """Where the neurons of the minimal sets are, by layer and by label, and how many a re-fit has in common."""
         for delta, found in minimal.items():
@@ -276,7 +276,7 @@ class NeuronAnalysis(Analysis):
             outcome.add("exclusive_neurons", sum(map(len, shared.exclusive.values())), subset=subset)
 
     def _table(
-        self, task: "_Task", ranking: Ranking, again: Refit, minimal: dict[float, Subset]
+        self, task: NeuronRows, ranking: Ranking, again: Refit, minimal: dict[float, Subset]
     ) -> dict[str, np.ndarray]:
         """Every neuron, best first, with its place in the ranking of the re-fit."""
         order = ranking.order
@@ -291,7 +291,7 @@ class NeuronAnalysis(Analysis):
             columns[_minimal_name(delta)] = np.isin(order, found.neurons)
         return columns
 
-    def _explorer(self, task: "_Task", inputs: Inputs, ranking: Ranking) -> dict[str, np.ndarray]:
+    def _explorer(self, task: NeuronRows, inputs: Inputs, ranking: Ranking) -> dict[str, np.ndarray]:
         """The words and sentences of the scored split that the best neurons answer to."""
         best = top(ranking, min(self.explored, ranking.ranked))
         names = np.array([*task.rows.classes, "(not in train)"])[task.labels(self.split)].tolist()
@@ -314,42 +314,3 @@ class NeuronAnalysis(Analysis):
 
 def _minimal_name(delta: float) -> str:
     return f"minimal within {100 * delta:g}"
-
-
-@dataclass(frozen=True)
-class _Task:
-    """Rows, labels and neurons of one run."""
-
-    rows: WordRows
-    neurons: Mapping[str, Neurons]
-    split: str
-    right: dict[str, np.ndarray] = field(default_factory=dict)
-    """By probe, which rows of the scored split it gets right."""
-
-    @property
-    def train(self) -> Neurons:
-        return self.neurons["train"]
-
-    @property
-    def dev(self) -> Neurons:
-        return self.neurons["dev"]
-
-    @property
-    def held(self) -> Neurons:
-        return self.neurons[self.split]
-
-    @property
-    def gold(self) -> Tensor:
-        return self.rows.labels["train"]
-
-    @property
-    def count(self) -> int:
-        return len(self.rows.classes)
-
-    def labels(self, split: str) -> np.ndarray:
-        return self.rows.labels[split].numpy()
-
-    def score(self, probe: Subset, subset: str) -> float:
-        """Accuracy on the scored split; which rows were right is kept."""
-        self.right[subset] = probe.predict(self.held) == self.labels(self.split)
-        return float(self.right[subset].mean())

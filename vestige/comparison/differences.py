@@ -1,6 +1,6 @@
 """The table of differences: one row per layer, with everything a reader would ask of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,24 +118,6 @@ def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = N
 def _adjusted(p: pd.Series) -> pd.Series:
     known = p.dropna()
     return pd.Series(false_discovery_control(known), index=known.index).reindex(p.index) if len(known) else p
-
-
-def summarise(table: pd.DataFrame, threshold: float = 0.01) -> Mapping[str, float | int | None]:
-    """Derived figures of one task's accuracy table: best layers, first drop, area between the curves."""
-    rows = table[table["metric"] == "accuracy"].sort_values("layer")
-    drops = rows[rows["difference"] < -threshold]
-    largest = rows.loc[rows["difference"].abs().idxmax()]
-    return {
-        "best_layer_base": int(rows.loc[rows["base"].idxmax(), "layer"]),
-        "best_layer_tuned": int(rows.loc[rows["tuned"].idxmax(), "layer"]),
-        "best_base": float(rows["base"].max()),
-        "best_tuned": float(rows["tuned"].max()),
-        "first_drop": int(drops["layer"].iloc[0]) if len(drops) else None,
-        "threshold": threshold,
-        "area": float(np.trapezoid(rows["difference"], rows["layer"])),
-        "largest_change": float(largest["difference"]),
-        "largest_change_layer": int(largest["layer"]),
-    }
 
 
 def _have(frames: Sequence[pd.DataFrame], subset: str) -> bool:

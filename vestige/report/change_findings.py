@@ -67,8 +67,7 @@ def _sentence(model: str, rows: pd.DataFrame, curve: Curve, reading: Reading, la
         return f"In {model}, {what} is as in {reference} everywhere, within \u00b1{margin}.", "unchanged"
     chosen = shown if len(shown) else rows
     top = chosen.loc[chosen["difference"].abs().idxmax()]
-    low, high = (curve.change(float(top[side])) for side in ("low", "high"))
-    level = f"{100 * reading.judging.confidence:g}{GLUE}% interval {low} to {high}"
+    level = f"{100 * reading.judging.confidence:g}{GLUE}% interval {curve.span(top['low'], top['high'])}"
     moved = GLUE.join([curve.text(top["base"]), ARROW, curve.text(top["tuned"])])
     numbers = f"({moved}, {level}, {chance('q', top['q'])})"
     if shown.empty:

@@ -130,7 +130,7 @@ def _moved_attention(rows: pd.DataFrame, model: str) -> tuple[float, str]:
 def _range(points: pd.DataFrame, curve: Curve) -> str:
     """'0.90 (0.88 to 0.92) at layer 3 and 0.99 at layer 1, lowest and highest'; whether the two are shown to differ."""
     low, high = points.loc[points["value"].idxmin()], points.loc[points["value"].idxmax()]
-    if low["value"] == high["value"]:
+    if _told(low, curve) == _told(high, curve):
         return f"{_told(low, curve)} at all layers"
     text = f"lowest at {layer(int(low.name))}, {_told(low, curve)}, and highest at {layer(int(high.name))}, "
     text += _told(high, curve)

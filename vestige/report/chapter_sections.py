@@ -113,7 +113,7 @@ def _change_table(curve: Curve, what: str, rows: pd.DataFrame) -> Table:
             curve.text(row.base),
             curve.text(row.tuned),
             curve.change(row.difference),
-            f"{curve.change(row.low)} to {curve.change(row.high)}",
+            curve.span(row.low, row.high),
             bare_chance(row.q),
             row.verdict,
         ]

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pandas as pd
 
-from vestige.report.wording import number, points, signed
+from vestige.report.wording import DASH, number, points, signed
 
 SCORE = "score"
 """Stands for the measure that the task is scored by, whatever its name."""
@@ -39,6 +39,10 @@ class Curve:
         if self.unit == "percent":
             return points(difference, self.decimals + 1)
         return signed(difference, self.decimals)
+
+    def span(self, low: float, high: float) -> str:
+        """The interval of a difference; a dash where there is none."""
+        return DASH if pd.isna(low) else f"{self.change(low)} to {self.change(high)}"
 
     def at(self, x: float) -> str:
         """A place on the axis."""

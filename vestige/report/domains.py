@@ -119,7 +119,7 @@ def _table(other: str, pair: pd.DataFrame, curve: Curve) -> Table:
             curve.text(row.in_domain),
             curve.text(row.out_of_domain),
             curve.change(row.difference),
-            _span(row.low, row.high, curve),
+            curve.span(row.low, row.high),
             bare_chance(row.q),
             row.verdict,
         ]
@@ -141,7 +141,7 @@ def _sentence(other: str, pair: pd.DataFrame, curve: Curve, reading: Reading) ->
         text = f"all layers of {model} are as similar to {reference} on {here} as on {other}"
         return f"{tuned} {text}, within {reading.judging.margin:g} of {curve.title}.", "unchanged"
     level = f"{100 * reading.judging.confidence:g}{GLUE}%"
-    sure = f"{level} interval of the difference {_span(top['low'], top['high'], curve)}, {chance('q', top['q'])}"
+    sure = f"{level} interval of the difference {curve.span(top['low'], top['high'])}, {chance('q', top['q'])}"
     mine, theirs = f"{curve.title} {curve.text(top['in_domain'])}", curve.text(top["out_of_domain"])
     if found.empty:
         text = f"no layer of {model} is shown to be less or more similar to {reference} on {here} than on {other}"
@@ -155,7 +155,3 @@ def _sentence(other: str, pair: pd.DataFrame, curve: Curve, reading: Reading) ->
         if rest:
             text += f"; {layers(rest)} {be(rest)} {_MORE[name]} similar{' too' if name == verdict else ''}"
     return f"{tuned} {text}.", verdict
-
-
-def _span(low: float, high: float, curve: Curve) -> str:
-    return f"{curve.change(low)} to {curve.change(high)}"

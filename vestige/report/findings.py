@@ -98,10 +98,13 @@ def overview(groups: Sequence[Group]) -> str:
 
 
 def with_numbers(row: pd.Series, settings: Settings, q: bool = True) -> str:
-    """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'."""
-    level = f"{100 * settings.confidence:g}{GLUE}% interval {span(row['low'], row['high'])}"
-    sure = f", {chance('q', row['q'])}" if q and not pd.isna(row["q"]) else ""
-    return f"({move(row['base'], row['tuned'])}, {level}{sure})"
+    """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'; interval and q where there are any."""
+    parts = [move(row["base"], row["tuned"])]
+    if not pd.isna(row["low"]):
+        parts.append(f"{100 * settings.confidence:g}{GLUE}% interval {span(row['low'], row['high'])}")
+    if q and not pd.isna(row["q"]):
+        parts.append(chance("q", row["q"]))
+    return f"({', '.join(parts)})"
 
 
 def _changes(group: Group, settings: Settings) -> tuple[str, str]:

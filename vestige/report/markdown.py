@@ -20,7 +20,7 @@ from vestige.report.neurons import neuron_blocks
 from vestige.report.reading import Reading
 from vestige.report.tables import Table, by_layer, layer_cell, layer_table
 from vestige.report.warnings import warnings
-from vestige.report.wording import chance, percent, points, span
+from vestige.report.wording import DASH, chance, percent, points, span
 
 COMMAND = "vestige report RUN --format markdown"
 
@@ -166,5 +166,5 @@ def _change_cell(rows: pd.DataFrame, number: int) -> str:
     if number not in rows.index:
         return "\u2013"
     row = rows.loc[number]
-    sure = f"{span(row['low'], row['high'])}, {chance('q', row['q'])}"
+    sure = f"{span(row['low'], row['high'])}, {DASH if pd.isna(row['q']) else chance('q', row['q'])}"
     return f"{points(row['difference'])} ({sure}) {row['verdict']}"

@@ -216,7 +216,7 @@ def _exchanged(exchange: list[Change], pair: tuple[str, str]) -> str:
 
 def _beyond(found: Change, settings: Settings) -> str:
     level = f"{100 * settings.confidence:g}{GLUE}% interval"
-    return f"{number(found.value, 1)} more, {level} {number(found.low, 1)} to {number(found.high, 1)}"
+    return f"beyond re-fits {signed(found.value, 1)}, {level} {signed(found.low, 1)} to {signed(found.high, 1)}"
 
 
 def _neurons(value: float) -> str:

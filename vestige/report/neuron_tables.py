@@ -6,7 +6,7 @@ import pandas as pd
 
 from vestige.report.neuron_rows import Change, Measure, NeuronGroup, subset_title
 from vestige.report.tables import Table, layer_cell
-from vestige.report.wording import DASH, GLUE, bare_chance, count, number, percent, points, signed
+from vestige.report.wording import DASH, GLUE, bare_chance, count, number, percent, points, signed, span
 
 KEPT, RETRAINED = " kept", " retrained"
 DISTANCES = {
@@ -75,7 +75,7 @@ def compared_table(rows: pd.DataFrame, reference: str, model: str, caption: str)
             percent(row["base"]),
             percent(row["tuned"]),
             points(row["difference"], 2),
-            f"{points(row['low'], 2)} to {points(row['high'], 2)}",
+            span(row["low"], row["high"], 2),
             bare_chance(row["p"]),
             bare_chance(row["q"]),
             str(row["verdict"]),
@@ -110,8 +110,8 @@ def exchange_table(group: NeuronGroup, pair: tuple[str, str], caption: str) -> T
             counts = [DASH if change is None else _whole(change.value) for change in found]
             left = found[list(EXCHANGE).index("left")]
             refits = [DASH, DASH] if left is None else [_whole(left.refit_base), _whole(left.refit_tuned)]
-            more = DASH if beyond is None else number(beyond.value, 1)
-            over = DASH if beyond is None else f"{number(beyond.low, 1)} to {number(beyond.high, 1)}"
+            more = DASH if beyond is None else signed(beyond.value, 1)
+            over = DASH if beyond is None else f"{signed(beyond.low, 1)} to {signed(beyond.high, 1)}"
             rows.append([subset_title(selection), *counts, *refits, more, over])
     head = ["selection", *EXCHANGE.values(), *(f"leave in a re-fit of {name}" for name in (reference, model))]
     return Table(caption, [*head, "leave beyond re-fits", "interval"], rows) if rows else None

@@ -165,14 +165,17 @@ def _retrained(group: NeuronGroup) -> Block | None:
         rows = of_pair(group.compared, pair)
         if len(rows):
             rows = rows[[not any(group.missed(model, name) for model in pair) for name in rows["subset"]]]
-            caption = f"Change by fine-tuning on the same sentences, {pair[1]} minus {pair[0]}, in points"
+            caption = (
+                f"Change by fine-tuning on the same sentences, {pair[1]} minus {pair[0]}, in points; means over fits"
+            )
             found.append(tables.compared_table(rows, *pair, caption))
     if not found:
         return None
     return Block(
         "Top and bottom neurons, trained anew",
         "New probes on the top or the bottom of the ranking alone: what the bottom neurons still tell is held "
-        f"redundantly. Accuracy in percent{_ranges(group)}.",
+        f"redundantly. Accuracy in percent{_ranges(group)}. Changes are over the probe and its re-fit, which chooses "
+        "neurons of its own: intervals and tests hold what that alone changes.",
         tables=found,
     )
 

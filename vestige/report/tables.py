@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from vestige.report.groups import Group
-from vestige.report.wording import bare_chance, percent, points
+from vestige.report.wording import bare_chance, percent, points, span
 
 METRIC_NAMES = {"accuracy": "accuracy", "control_accuracy": "control task", "selectivity": "selectivity"}
 
@@ -40,7 +40,7 @@ def comparison_table(group: Group, metric: str, caption: str) -> Table:
             percent(row["base"]),
             percent(row["tuned"]),
             points(row["difference"], 2),
-            f"{points(row['low'], 2)} to {points(row['high'], 2)}",
+            span(row["low"], row["high"], 2),
             bare_chance(row["p"]),
             bare_chance(row["q"]),
             str(row["verdict"]),

@@ -64,8 +64,8 @@ def threshold(share: float) -> str:
 
 
 def span(low: float, high: float, decimals: int = 1) -> str:
-    """An interval in points: '\u22123.9 to \u22122.3'."""
-    return f"{points(low, decimals)} to {points(high, decimals)}"
+    """An interval in points: '\u22123.9 to \u22122.3'; a dash where there is none."""
+    return DASH if math.isnan(low) else f"{points(low, decimals)} to {points(high, decimals)}"
 
 
 def move(before: float, after: float) -> str:

@@ -136,3 +136,16 @@ def test_probes_are_compared_by_name_on_the_same_words():
     )
     assert table.loc["top", "difference"] == pytest.approx(expected)
     assert table.loc["top", "p"] < 0.01
+
+
+def test_what_another_fit_changes_is_part_of_the_interval():
+    """Two fits choose other neurons, with which probes are 30 points apart in one model as in the other."""
+    fits = [
+        items({"bottom": share}).assign(probe_seed=seed) for seed, share in ((0, 0.4), (1, 0.7), (0, 0.75), (1, 0.4))
+    ]
+    base, tuned = pd.concat(fits[:2]), pd.concat(fits[2:])
+    judged = compare_subsets(base, [tuned], stochastic=True).iloc[0]
+    assert judged["low"] < 0 < judged["high"] and judged["p"] > 0.3
+    first = compare_subsets(fits[0], [fits[2]]).iloc[0]
+    assert first["p"] < 0.01, "sentences alone show a change"
+    assert np.isnan(compare_subsets(fits[0], [fits[2]], stochastic=True).iloc[0]["p"])

@@ -93,10 +93,19 @@ def compared(tmp_path_factory):
 def test_probes_on_neurons_are_compared_on_the_same_words(compared):
     rows = compared.comparisons[compared.comparisons["analysis"] == "neurons"].set_index("subset")
     assert {"all", "top 20% kept", "bottom 10% retrained", "minimal within 2"} <= set(rows.index)
-    results = compared.results[(compared.results["metric"] == "accuracy") & (compared.results["analysis"] == "neurons")]
-    told = {m: rows.set_index("subset")["value"] for m, rows in results.groupby("model")}
+    results = compared.results[compared.results["analysis"] == "neurons"]
+    told = results[results["metric"].isin(["accuracy", "refit_accuracy"])].groupby(["model", "subset"])["value"].mean()
     for subset, row in rows.iterrows():
-        assert row["difference"] == pytest.approx(told["tuned"][subset] - told["base"][subset])
+        assert row["difference"] == pytest.approx(told["tuned", subset] - told["base", subset])
+    judged = rows[rows["seeds"] == 2]
+    assert {"all", "top 20% kept", "bottom 10% retrained"} <= set(judged.index)
+    assert judged["sd_probe_seed"].gt(0).any() and not judged["verdict"].eq("described").any()
+
+
+def test_probes_that_are_trained_once_are_described_and_not_judged(compared):
+    rows = compared.comparisons
+    once = rows["analysis"].isin(["neuron_rankers", "neuron_redundancy"]) | rows["subset"].str.startswith("minimal")
+    assert once.sum() > 3 and set(rows.loc[once, "verdict"]) == {"described"}
 
 
 def test_the_shift_of_the_spread_is_in_the_tables(compared):
