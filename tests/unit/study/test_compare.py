@@ -2,6 +2,8 @@
 
 import pytest
 import tiny
+import yaml
+from small_study import study
 from typer.testing import CliRunner
 
 import vestige
@@ -10,6 +12,7 @@ from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import ModelError, SpecError
 from vestige.study.compare import comparison
 from vestige.study.plan import make_plan
+from vestige.study.run import Study
 
 
 def planned(place, *analyses, corpus="treebank", **options):
@@ -108,6 +111,16 @@ def test_a_model_or_device_that_is_not_here_is_said_before_any_work(place, tmp_p
         with pytest.raises(ModelError, match=device):
             planned(place, "layer_probe", device=device, cache=cache).run()
     assert not cache.exists()
+
+
+def test_every_command_that_runs_models_takes_a_device(place, minilm, tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text(yaml.safe_dump(study(place)))
+    for command in (["run", str(file)], ["compare", str(place / "base"), str(place / "other")], ["demo"]):
+        said = CliRunner().invoke(app, [*command, "--device", "cuda:99", "--cache", str(tmp_path / "cache")])
+        assert isinstance(said.exception, ModelError) and "no device 'cuda:99'" in str(said.exception), command
+    assert Study.from_file(file).spec.compute.device == "cpu"
+    assert Study.from_file(file, device="mps").spec.compute.device == "mps"
 
 
 def test_a_corpus_in_memory_has_no_format(place):
