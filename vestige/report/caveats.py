@@ -173,12 +173,12 @@ def _outlier_units(results: pd.DataFrame) -> list[str]:
     rows = results[results["metric"] == "outlier_units"]
     lines = []
     for model, part in rows.groupby("model", sort=False):
-        most = part.groupby(part["layer"].astype(int))["value"].max()
+        most = part.groupby(part["layer"].astype(int))["value"].max().astype(int)
         number = f"{count(most.min())} to {count(most.max())}" if most.min() < most.max() else count(most.max())
         lines.append(
             f"{model}: {layers(most.index)} {be(list(most.index))} dominated by {number} outlier unit"
-            f"{'s' * (most.max() > 1)}, more than {OUTLIER:g} times as large as the median unit; converged probes read "
-            "them shrunk to that size (scale: unit brings all units to one size)."
+            f"{'s' * int(most.max() > 1)}, more than {OUTLIER:g} times as large as the median unit; converged probes "
+            "read them shrunk to that size (scale: unit brings all units to one size)."
         )
     return lines
 

@@ -9,6 +9,8 @@ from vestige.report.caveats import caveats, glossary
 from vestige.report.contrasts import contrast_findings
 from vestige.report.findings import MOST, Finding, group_findings, headlines, overview
 from vestige.report.groups import Group, Titles, primary, split_groups
+from vestige.report.html import render
+from vestige.report.reading import Reading
 from vestige.report.settings import read_settings
 
 
@@ -246,3 +248,23 @@ def test_every_term_is_explained_with_the_settings_of_the_study() -> None:
     terms = dict(glossary(Settings(margin=0.01, confidence=0.9), 1))
     assert {"p", "q", "unchanged", "undecided", "90 % interval"} <= set(terms)
     assert "\u00b11 point" in terms["unchanged"]
+
+
+def test_outlier_units_are_said_by_model_and_layer():
+    frames = small_frames()
+    more = frames.results.iloc[:3].assign(metric="outlier_units", layer=[3, 4, 5], value=[1.0, 1.0, 2.0], model="base")
+    said = caveats(pd.concat([frames.results, more]), frames.comparisons, frames.lock, {"tuned": 1})
+    assert any(
+        line.startswith("base: layers 3 to 5 are dominated by 1 to 2 outlier units, more than 30") for line in said
+    )
+
+
+def test_a_failed_probe_is_neither_the_largest_difference_nor_a_change():
+    frames = small_frames()
+    failed = frames.comparisons.copy()
+    failed.loc[failed["layer"] == 3, ["verdict", "q"]] = ["failed probe", float("nan")]
+    reading = Reading(frames.results, failed, frames.cells, frames.lock)
+    said = " ".join(finding.text for finding in reading.headlines)
+    assert "layer 3" not in said.lower() and "loses" not in said
+    page = render(reading)
+    assert "a ridge a thousand times weaker" in page and "failed probe" in page
