@@ -50,6 +50,12 @@ class Encoder(Protocol):
         """The same architecture with freshly drawn weights."""
 
 
+def placed(encoder: Encoder) -> list[str]:
+    """What the kind of device adds to the name of a result: nothing on a CPU; numbers of others differ slightly."""
+    kind = getattr(getattr(encoder, "device", None), "type", "cpu")
+    return [] if kind == "cpu" else [kind]
+
+
 def one_line(encoder: Any, kind: str, parameters: int, limit: int | None, device: object) -> str:
     """What an encoder is, for its repr: name, family, size, limit and place."""
     widths = " or ".join(map(str, sorted({*encoder.widths})))

@@ -15,7 +15,7 @@ from vestige.corpus.types import Sentence, words_digest
 from vestige.digest import digest_json
 from vestige.errors import RepresentationError
 from vestige.models.align import Encoded, Overflow
-from vestige.models.encoder import Encoder
+from vestige.models.encoder import Encoder, placed
 from vestige.progress import bar
 from vestige.representations.pool import POOLINGS, REDUCE, WORD_POOLINGS, groups_for, readable
 from vestige.representations.store import (
@@ -51,7 +51,8 @@ def represent(
     unknown = [pooling for pooling in poolings if pooling not in POOLINGS]
     if unknown:
         raise RepresentationError(f"unknown pooling {unknown[0]!r}", fix=f"choose from {', '.join(POOLINGS)}")
-    key = digest_json([FORMAT, encoder.fingerprint, words_digest(sentences), dtype, on_overflow, on_vanished])
+    how = [dtype, on_overflow, on_vanished, *placed(encoder)]
+    key = digest_json([FORMAT, encoder.fingerprint, words_digest(sentences), *how])
     root = cache_folder(cache) / "representations" / key
     with explaining_storage(root):
         missing = [pooling for pooling in poolings if not stored(root / pooling)]

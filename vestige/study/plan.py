@@ -12,7 +12,7 @@ from vestige.corpus.store import save_task
 from vestige.corpus.types import Corpus, Task, words_digest
 from vestige.digest import digest_json
 from vestige.errors import SpecError, naming
-from vestige.models.encoder import Encoder
+from vestige.models.encoder import Encoder, placed
 from vestige.models.huggingface import HuggingFaceEncoder
 from vestige.models.lm_head import head_identity
 from vestige.progress import bar
@@ -79,7 +79,9 @@ def _plan(spec: StudySpec, given: Given, cache: str | Path | None) -> Plan:
                     check_unknown(made.encoder, made.name, corpus, corpora[corpus])
                 with naming(f"model {made.name} on {corpus}"):
                     found = _represent(spec, corpus, corpora[corpus], made, root)
-                read[made.name, made.run, corpus] = _Read(made.source, made.encoder.fingerprint, found, heads)
+                read[made.name, made.run, corpus] = _Read(
+                    made.source, made.encoder.fingerprint, found, heads, placed(made.encoder)
+                )
                 if made.run == 0:
                     plan.notes += _losses(made, corpus, found)
                     plan.tokens.append(token_facts(made.encoder, made.name, corpus, corpora[corpus], found))
@@ -116,6 +118,8 @@ class _Read:
     """By pooling and split."""
     heads: dict[str | None, str | None]
     """By the file that an analysis names, or None: hash of the language-model head."""
+    placed: list[str]
+    """What its device adds to the name of a cell."""
 
     @property
     def tokens(self) -> str | None:
@@ -284,7 +288,7 @@ def _cells(
             own = _own(tuned.task, corpora, mine.source["source"], root)
         for label in labels:
             task = corpus.task(label)
-            encoded = [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished]
+            encoded = [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished, *mine.placed]
             data = [*_digests(task, parameters.uses_labels), encoded]
             yield Cell(
                 side=mine.side(name, parameters),

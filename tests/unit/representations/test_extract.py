@@ -120,6 +120,13 @@ class TestCache:
         assert sum(passes) == len(SENTENCES)
         assert {p: r.folder for p, r in again.items()} == {p: r.folder for p, r in first.items()}
 
+    def test_numbers_of_one_device_are_not_taken_for_those_of_another(self, cache):
+        encoder = load_model(tiny.model("bert"), tokenizer=tiny.tokenizer("bert"), name="moved")
+        represent(encoder, SENTENCES, cache=cache)
+        encoder.device = torch.device("cuda")
+        with pytest.raises((RuntimeError, AssertionError)):  # it runs the model, which is not there
+            represent(encoder, SENTENCES, cache=cache)
+
     def test_another_pooling_asked_for_later_is_added_and_the_first_left_alone(self, encoder, cache, passes):
         last = represent(encoder, SENTENCES, ("last",), cache=cache)["last"]
         before = {file.name: file.stat().st_mtime_ns for file in last.folder.iterdir()}
