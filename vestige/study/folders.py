@@ -40,9 +40,11 @@ def refuse_others(folder: Path, lock: Mapping[str, Any]) -> None:
     if not (folder / LOCK).exists():
         return refuse_results(folder)
     try:
+        if not (folder / LOCK).is_file():
+            raise ValueError("no file")
         there = json.loads((folder / LOCK).read_text(encoding="utf-8"))
         kept = {key: _identity(key, there[key]) for key in lock}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise StorageError(
             f"{folder}/{LOCK} cannot be read, so nobody can tell whose results these are ({type(error).__name__})",
             fix=_REPLACE,

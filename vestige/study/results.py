@@ -134,9 +134,10 @@ class Tables:
                 raise self._damaged(name, "not what the run wrote (its checksum differs)")
 
     def _damaged(self, name: str, how: str) -> StorageError:
+        how_again = " with --overwrite" if name == LOCK else ""  # without it nobody can tell whose results these are
         return StorageError(
             f"{self.folder / name}: {how}",
-            fix="run the study again: finished work is kept, and the tables are written again",
+            fix=f"run the study again{how_again}: finished work is kept, and the tables are written again",
         )
 
     @contextmanager

@@ -1,6 +1,7 @@
 """A study on a disk that is full, in a cache that is no folder or goes away, and run folders that others left."""
 
 import json
+import os
 import resource
 import shutil
 from contextlib import contextmanager
@@ -103,6 +104,19 @@ def without(column: str):
         pd.read_parquet(folder / "results.parquet").drop(columns=column).to_parquet(folder / "results.parquet")
 
     return damage
+
+
+@pytest.mark.parametrize(
+    "lock", ["pipe", "folder", "[" * 100_000, "", "[]"], ids=["pipe", "folder", "deep", "", "list"]
+)
+def test_results_that_nobody_can_tell_whose_they_are_are_not_overwritten(place, run, tmp_path, lock):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "study.lock.json").unlink()
+    make = {"pipe": os.mkfifo, "folder": os.mkdir}.get(lock, lambda path: path.write_text(lock))
+    make(tmp_path / "run" / "study.lock.json")
+    with pytest.raises(StorageError, match="nobody can tell whose") as raised:
+        Study.from_dict(study(place), tmp_path / "run", cache=run.parent / "cache").run()
+    assert "--overwrite" in raised.value.fix
 
 
 RUNS = {
