@@ -21,7 +21,7 @@ def make_place(folder: Path) -> Path:
     """A folder with a corpus, an opinion file and tiny models."""
     rng = np.random.default_rng(0)
     words = [line.split() for line in tiny.TEXT]
-    for split, count in (("train", 40), ("dev", 10), ("test", 20)):
+    for split, count in (("train", 40), ("dev", 10), ("test", 30)):
         mixed = [list(rng.permutation(words[rng.integers(len(words))])) for _ in range(count)]
         (folder / f"{split}.conllu").write_text(conllu(mixed))
     rows = [f"{' '.join(rng.permutation(words[i % 6]))}\t{'good' if i % 2 else 'bad'}" for i in range(40)]

@@ -191,8 +191,27 @@ def test_one_sentence_shows_nothing(runs):
     tuned = [items(rng.random((2, 11)) < 0.9, lengths) for _ in range(runs)]
     for others in (tuned, [base] * runs):
         found = control_false_discoveries(compare_items(base, others, QUICK))
-        assert (found["verdict"] == "undecided").all() and found["q"].tolist() == [1.0, 1.0]
+        assert (found["verdict"] == "described").all() and found["q"].isna().all()
         assert found["low"].isna().all()
+
+
+@pytest.mark.parametrize(("sentences", "expected"), [(29, "described"), (30, "lower")])
+def test_fewer_than_thirty_sentences_are_described_and_cost_the_others_nothing(sentences, expected):
+    rng, lengths = np.random.default_rng(9), np.full(sentences, 11)
+    base, tuned = (items(rng.random((2, 11 * sentences)) < share, lengths) for share in (0.9, 0.4))
+    found = compare_items(base, [tuned], QUICK).assign(task="small")
+    many = found.assign(task="large", sentences=300, p=[0.01, 0.04])
+    both = control_false_discoveries(pd.concat([found, many], ignore_index=True))
+    assert (both["verdict"][:2] == expected).all()
+    assert both["low"][:2].isna().all() == (expected == "described")
+    alone = control_false_discoveries(many)["q"].tolist()
+    assert expected == "lower" or both["q"][2:].tolist() == alone
+
+
+def test_the_same_two_sentences_before_and_after_are_not_called_unchanged():
+    lengths = np.array([9, 11])
+    same = items(np.ones((2, 20), dtype=bool), lengths)
+    assert (control_false_discoveries(compare_items(same, [same], QUICK))["verdict"] == "described").all()
 
 
 def test_a_side_without_items_is_an_error():

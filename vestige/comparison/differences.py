@@ -17,6 +17,13 @@ STANDARDISED = "standardised"
 or rescaled copy of a model has the same ones: what raw vectors alone show may be no more than that."""
 
 
+LEAST_SENTENCES = 30
+"""With fewer scored sentences, resampled intervals are too narrow to be trusted, and two sentences are 'unchanged'
+whatever was done to the model: differences are described only."""
+
+_TESTED = ["low", "high", "p", "p_equivalence"]
+
+
 @dataclass(frozen=True)
 class Settings:
     """How differences are judged."""
@@ -97,9 +104,12 @@ def compare_subsets(
 def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = None) -> pd.DataFrame:
     """Add `q` and `q_equivalence` (Benjamini-Hochberg over layers x tasks x models, per metric and setting), `verdict`.
 
-    Differences without a test (one seed of a probe whose training depends on it) are `described`.
+    Differences without a test are `described`: one seed of a probe whose training depends on it, or fewer than
+    `LEAST_SENTENCES` sentences.
     """
     settings = settings or Settings()
+    few = table[[name for name in ("sentences", "other_sentences") if name in table]].min(axis=1) < LEAST_SENTENCES
+    table = table.assign(**{name: table[name].astype(float).mask(few) for name in _TESTED if name in table})
     family = [name for name in ("analysis", "params", "metric") if name in table]
     table = table.assign(
         q=table.groupby(family)["p"].transform(_adjusted),

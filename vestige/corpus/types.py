@@ -111,6 +111,13 @@ class Corpus:
             )
         return Task(self, name, self.levels[name])
 
+    def shared_with_train(self, split: str) -> int:
+        """How many sentences of a split are sentences of train too, by their words; 0 of train itself."""
+        if split == "train" or "train" not in self.splits:
+            return 0
+        seen = {(sentence.words, sentence.second) for sentence in self.splits["train"]}
+        return sum((sentence.words, sentence.second) in seen for sentence in self[split])
+
     def limit(self, sentences: int) -> "Corpus":
         """The first so many sentences of every split, for smoke runs."""
         if sentences < 1:

@@ -6,9 +6,10 @@ from typing import Any
 import pandas as pd
 
 from vestige.analyses.failed_probe import FAR
-from vestige.comparison.differences import Settings
+from vestige.comparison.differences import LEAST_SENTENCES, Settings
 from vestige.comparison.failed import FAILED
 from vestige.report.neuron_rows import ANALYSIS, FURTHER_ANALYSES, STABLE, TOP
+from vestige.report.warnings import OVERLAP, overlaps
 from vestige.report.wording import be, count, layers, listing, threshold
 from vestige.solvers.problem import OUTLIER
 
@@ -27,6 +28,7 @@ def caveats(
         *_neurons(results),
         *_sources(lock),
         *_sample(lock),
+        *(f"{told}." for told, share in overlaps(results, lock) if share <= OVERLAP),
         *_sinks(lock),
         *_outlier_units(results),
         *_lost(results),
@@ -67,7 +69,8 @@ def glossary(settings: Settings, runs: int, described: bool = False, failed: boo
 
 _DESCRIBED = (
     "described",
-    "a difference without a test, of which nothing is claimed: another seed may train another probe, and there is one.",
+    "a difference without a test, of which nothing is claimed: another seed may train another probe, and there is one; "
+    f"or fewer than {LEAST_SENTENCES} sentences are scored.",
 )
 
 

@@ -1,11 +1,17 @@
-"""What must be read before any finding: tokens unknown to a model, words cut differently, probes that failed."""
+"""What must be read before any finding: too few sentences, test sentences that were trained on, tokens unknown to a
+model, words cut differently, probes that failed."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
+from vestige.comparison.differences import LEAST_SENTENCES
 from vestige.report.wording import count, layers, listing, percent
+
+OVERLAP = 0.1
+"""A larger share of scored sentences that train has, too, is said before any finding; a smaller one among the limits.
+Short sentences ('Thank you .') recur in any corpus: 3 to 5 % of the test sentences of EWT and GUM do."""
 
 UNKNOWN = 0.01
 """A larger share of unknown tokens is said before any finding."""
@@ -13,7 +19,48 @@ UNKNOWN = 0.01
 
 def warnings(results: pd.DataFrame, lock: Mapping[str, Any]) -> list[str]:
     """One line each; none in most studies."""
-    return [*_failed_probes(results), *_unknown(lock), *_cut_unlike(lock), *_other_tokenizers(lock)]
+    return [
+        *_few_sentences(results, lock),
+        *_trained_on(results, lock),
+        *_failed_probes(results),
+        *_unknown(lock),
+        *_cut_unlike(lock),
+        *_other_tokenizers(lock),
+    ]
+
+
+def overlaps(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Of every scored split that shares sentences with train: how many, in words, and their share."""
+    for where, facts in _scored(results, lock):
+        if shared := facts.get("in_train", 0):
+            share = shared / facts["sentences"]
+            told = f"{count(shared)} of {count(facts['sentences'])} sentences ({percent(share)} %)"
+            yield f"{where}: {told} are sentences of train, too, word by word", share
+
+
+def _scored(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What is known of every split that some analysis scored."""
+    if "split" not in results:
+        return
+    for corpus, split in results[["corpus", "split"]].dropna().drop_duplicates().itertuples(index=False):
+        facts = lock.get("corpora", {}).get(corpus, {}).get("splits", {}).get(split)
+        if facts:
+            yield f"{corpus}/{split}", facts
+
+
+def _few_sentences(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[str]:
+    for where, facts in _scored(results, lock):
+        if facts["sentences"] < LEAST_SENTENCES:
+            yield (
+                f"{where} has {count(facts['sentences'])} sentence{'s' * (facts['sentences'] != 1)}, fewer than "
+                f"{LEAST_SENTENCES}: differences are described, and neither a change nor its absence is claimed."
+            )
+
+
+def _trained_on(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[str]:
+    for told, share in overlaps(results, lock):
+        if share > OVERLAP:
+            yield f"{told}: on these a probe may only remember, and scores are too high."
 
 
 def _failed_probes(results: pd.DataFrame) -> Iterator[str]:

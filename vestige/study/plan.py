@@ -331,7 +331,12 @@ def _describe_corpus(corpus: Corpus) -> dict[str, Any]:
         "name": corpus.name,
         "notes": list(corpus.notes),
         "splits": {
-            split: {"sentences": len(s), "words": sum(len(x.words) for x in s), "digest": words_digest(s)}
+            split: {
+                "sentences": len(s),
+                "words": sum(len(x.words) for x in s),
+                "digest": words_digest(s),
+                "in_train": corpus.shared_with_train(split),
+            }
             for split, s in corpus.splits.items()
         },
     }

@@ -9,7 +9,7 @@ from vestige.comparison.differences import Settings, control_false_discoveries
 from vestige.errors import AnalysisError
 
 MANY = Settings(resamples=2999)
-LABELS = np.array([3, 8, 1, 12, 5, 5, 9, 2, 7, 4, 6, 11])
+LABELS = np.array([3, 8, 1, 12, 5, 5, 9, 2, 7, 4, 6, 11] * 3)
 
 
 def table(bits, labels=LABELS, names=("",)):

@@ -96,4 +96,4 @@ def test_a_model_without_targets_is_refused():
 def test_one_sentence_shows_nothing(runs):
     found = compare_edges(two_seeds(np.array([0])), [two_seeds(np.array([1]))] * runs, FEW)
     judged = control_false_discoveries(found.assign(analysis="edge_probe", params="p"), FEW)
-    assert set(judged["verdict"]) == {"undecided"} and judged["low"].isna().all()
+    assert set(judged["verdict"]) == {"described"} and judged["low"].isna().all()

@@ -61,8 +61,10 @@ def test_sentences_change_sides_with_the_weight_of_their_length():
 
 
 def test_seeds_and_runs_are_averaged_and_a_rise_is_found():
-    runs = [table(drawn(0) + shift, seeds=2) for shift in (0.09, 0.1, 0.11)]
-    found = compare_trees(table(drawn(0), seeds=2), runs, MANY)
+    lengths = np.tile(LENGTHS, 2)
+    values = np.tile(drawn(0), 2)
+    runs = [table(values + shift, 2, lengths) for shift in (0.09, 0.1, 0.11)]
+    found = compare_trees(table(values, 2, lengths), runs, MANY)
     judged = control_false_discoveries(found.assign(analysis="structural_probe", params="p"), MANY)
     np.testing.assert_allclose(found["difference"][:2], 0.1)
     np.testing.assert_allclose(found["sd_tuning_run"][:2], 0.01)
