@@ -8,7 +8,7 @@ from vestige.report.reading import Reading
 from vestige.study.run import Study
 
 RECIPE = {"like": "mosbach2020_cola", "epochs": 1, "batch": 8, "rate": 1e-3, "max_tokens": 24}
-MEASURED = {"n": 60, "measures": ["rsa"]}
+MEASURED = {"n": 150, "measures": ["rsa"]}
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,9 @@ def run(tmp_path_factory):
             "loaded": {"load": str(folder / "bert"), "reference": "base"},
         },
         "corpora": {
-            "opinions": {"name": "opinions", "sample": {"train": 24, "dev": 12, "test": 12}},
-            "lengths": {"name": "opinions", "derive": {"sentence_length": {"minimum": 1}}, "sample": {"test": 12}},
-            "trees": {"name": "treebank", "sample": {"train": 5, "dev": 12, "test": 12}},
+            "opinions": {"name": "opinions", "sample": {"train": 24, "dev": 30, "test": 30}},
+            "lengths": {"name": "opinions", "derive": {"sentence_length": {"minimum": 1}}, "sample": {"test": 30}},
+            "trees": {"name": "treebank", "sample": {"train": 5, "dev": 30, "test": 30}},
         },
         "analyses": [
             {"similarity": {"tasks": ["opinions/opinion", "lengths/sentence_length", "trees/upos"], **MEASURED}},
@@ -59,7 +59,7 @@ def test_differences_are_those_of_the_results_averaged_over_runs(run):
         assert row.out_of_domain == pytest.approx(means["trees", row.layer])
         assert row.difference == pytest.approx(row.in_domain - row.out_of_domain)
         assert row.low <= row.difference <= row.high and row.q >= row.p
-        assert (row.words, row.other_words) == (60, 60) and (row.sentences, row.other_sentences) == (12, 12)
+        assert (row.words, row.other_words) == (150, 150) and (row.sentences, row.other_sentences) == (30, 30)
 
 
 def test_the_report_tells_them(run):
