@@ -106,7 +106,7 @@ def test_scores_of_trees_are_compared_with_the_base_layer_by_layer(run):
     for params, metrics in found.groupby("params", sort=False)["metric"].unique().items():
         for metric in metrics:
             before, after = (
-                rows[rows["params"] == params].set_index("layer")["value"].astype(float)
+                rows[rows["params"] == params].groupby("layer")["value"].mean().astype(float)
                 for rows in (values(run, "structural_probe", model, metric) for model in ("base", "tuned"))
             )
             rows = found[(found["params"] == params) & (found["metric"] == metric)]
