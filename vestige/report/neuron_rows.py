@@ -18,6 +18,8 @@ FURTHER_ANALYSES = {"neuron_rankers": "rankings compared", "neuron_redundancy": 
 MINIMAL = "minimal within "
 STABLE = 0.8
 """A ranking whose re-fit has less than this of its top in common is in part the solver's choice."""
+_REFITS = ("refit_base", "refit_tuned")
+"""Columns of changes that kept runs without re-fits lack: nothing is claimed of their moves."""
 TOP = 0.05
 """The top of a ranking by which that is judged."""
 
@@ -193,7 +195,8 @@ def split_neurons(
     compared = pd.DataFrame()
     if "subset" in comparisons:
         compared = _plain(comparisons[comparisons["layer"].isna() & comparisons["subset"].notna()], ())
-    changes = _plain(changes, ("value", "low", "high", "expected", "p", "refit_base", "refit_tuned", "layer", "run"))
+    changes = changes.reindex(columns=list(dict.fromkeys([*changes, *_REFITS])))
+    changes = _plain(changes, ("value", "low", "high", "expected", "p", *_REFITS, "layer", "run"))
     groups = []
     for (corpus, task, params), group in rows.groupby(["corpus", "task", "params"], sort=False):
         deltas, unreached = _minimal_sets(group)

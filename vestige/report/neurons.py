@@ -171,11 +171,16 @@ def _retrained(group: NeuronGroup) -> Block | None:
             found.append(tables.compared_table(rows, *pair, caption))
     if not found:
         return None
+    refits = (
+        " Changes are over the probe and its re-fit, which chooses neurons of its own: intervals and tests hold what "
+        "that alone changes."
+        if group.pairs and len(group.select("refit_accuracy"))
+        else ""
+    )
     return Block(
         "Top and bottom neurons, trained anew",
         "New probes on the top or the bottom of the ranking alone: what the bottom neurons still tell is held "
-        f"redundantly. Accuracy in percent{_ranges(group)}. Changes are over the probe and its re-fit, which chooses "
-        "neurons of its own: intervals and tests hold what that alone changes.",
+        f"redundantly. Accuracy in percent{_ranges(group)}.{refits}",
         tables=found,
     )
 

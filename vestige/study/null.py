@@ -64,8 +64,20 @@ def null_table(run: StudyRun) -> pd.DataFrame:
     return counted.reset_index()
 
 
+_CLAIMING = re.compile(
+    "change places|shown to drop|they move to|more neurons leave|lose more than|gain more than|effects shrink|falls to"
+    "|still finds",
+    re.IGNORECASE,
+)
+"""What a sentence that is marked as a note says where it claims a change, a move or an order."""
+
+
 def claims(run: StudyRun) -> list[str]:
-    """Sentences of change on the page: those marked as lower or higher."""
+    """Sentences of change on the page: those marked as lower or higher, and notes that claim one."""
     page = run.report().read_text()
-    marked = re.findall(r'<li class="is-(?:lower|higher)">(.*?)</li>', page, flags=re.DOTALL)
-    return [" ".join(re.sub(r"<[^>]+>", " ", text).split()) for text in marked]
+    found = []
+    for kind, text in re.findall(r'<li class="is-([^"]+)">(.*?)</li>', page, flags=re.DOTALL):
+        plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+        if kind in ("lower", "higher") or _CLAIMING.search(plain):
+            found.append(plain)
+    return found

@@ -190,6 +190,14 @@ def test_what_refits_exchange_as_well_is_no_move(runs: int) -> None:
     assert "layers" not in text and "move" not in text
 
 
+def test_a_kept_run_without_refits_claims_no_move() -> None:
+    changes = selection_changes([-0.3, -0.34], p=0.01).drop(columns=["refit_base", "refit_tuned"])
+    frames = replace(neuron_frames(), changes=changes[changes["statistic"] != "left_beyond_refit"])
+    assert not any("against base: " in text and "selection" in text for text in said(frames))
+    _, exchange = blocks_of(frames)["What fine-tuning does to the selection"].tables
+    assert list(exchange.rows[0]) == ["top 5\u00a0%", "80", "20", "30", *["\u2013"] * 4]
+
+
 def test_one_run_gives_its_p_and_several_their_number() -> None:
     one = " ".join(said(replace(neuron_frames(), changes=selection_changes([-0.3], p=0.01))))
     assert (
