@@ -25,9 +25,8 @@ def tasks_of(study):
 
 
 def test_models_keep_the_folders_they_were_given_by(place, tmp_path, cache):
-    run = vestige.compare(
-        place / "base", place / "other", place, tasks=["upos"], limit=15, folder=tmp_path, cache=cache
-    )
+    options = {"tasks": ["upos"], "limit": 15, "random_twin": False}
+    run = vestige.compare(place / "base", place / "other", place, **options, folder=tmp_path, cache=cache)
     lock = run.tables.lock
     assert [lock["models"][name][0]["source"] for name in ("base", "tuned")] == [
         str(place / "base"),
