@@ -100,11 +100,11 @@ def decisions(setting: Setting) -> list[str]:
     if setting.protocol == "converged" and setting.probe == "linear":
         lines.append(
             f"protocol converged: every probe is trained until its distance from the optimum is certified to be at "
-            f"most {own.get('tolerance', 0):g} nats per word; a layer is scaled by one number; the ridge is "
+            f"most {own.get('tolerance', 0):g} nats per word; {_scaled(own)}; the ridge is "
             + ("chosen on dev" if own.get("l2") is None else f"{own['l2']:g}")
         )
     elif setting.protocol == "converged":
-        lines.append("protocol converged: a layer is scaled by one number; training stops by dev")
+        lines.append(f"protocol converged: {_scaled(own)}; training stops by dev")
     elif setting.protocol == "durrani":
         lines.append("protocol durrani (the papers'): Adam 1e-3, batches of 512, 10 epochs, no scaling; not converged")
     elif setting.protocol == "senteval":
@@ -118,6 +118,10 @@ def decisions(setting: Setting) -> list[str]:
     if own.get("split"):
         lines.append(f"scored on the split {own['split']}")
     return lines
+
+
+def _scaled(own: Mapping[str, Any]) -> str:
+    return "every unit is scaled to one size" if own.get("scale") == "unit" else "a layer is scaled by one number"
 
 
 def _neuron_decisions(own: Mapping[str, Any]) -> list[str]:
