@@ -20,8 +20,7 @@ DEAR = {"activations in HDF5": 4, "study files": 60, "adapters": 15, "hub json":
 def tried(act) -> tuple[str, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        verdict, said = outcome(act)
-    return ("clear", said) if verdict == "silently wrong" else (verdict, said)  # a mutant may be as good as its sample
+        return outcome(act, either=True)  # a mutant may be as good as its sample
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
