@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.analyses.layer_probe import Data, Frame, LayerProbe, Scores
+from vestige.analyses.layer_probe import LayerProbe
+from vestige.analyses.probe_scores import Data, Frame, Scores
 from vestige.analyses.rows import WordRows
 from vestige.analyses.settings import Count, Dropped, Penalty, Positive
 from vestige.corpus.control import sentence_baselines, sentence_types
