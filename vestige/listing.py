@@ -1,6 +1,5 @@
 """What `vestige ls` shows, line by line."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from inspect import signature
@@ -8,7 +7,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from vestige.errors import CorpusError, VestigeError
+from vestige.errors import CorpusError, StorageError, VestigeError
+from vestige.files import load_json, read_file
 
 if TYPE_CHECKING:
     from vestige.corpus.catalog import Entry
@@ -70,13 +70,13 @@ def _runs(under: Path) -> Iterator[tuple[str, str]]:
 def _asked(lock: Path) -> str:
     """What a run was asked, in words."""
     try:
-        said = json.loads(lock.read_text(encoding="utf-8"))
+        said = load_json(read_file(lock, StorageError), nan=True)
         spec, failed = said["spec"], len(said.get("failed", []))
         analyses = ", ".join(dict.fromkeys(analysis["name"] for analysis in spec["analyses"]))
         limit = f", limit {spec['limit']}" if spec.get("limit") else ""
         problems = f", {failed} failed" if failed else ""
         return f"{analyses} of {', '.join(spec['models'])} on {', '.join(spec['corpora'])}{limit}{problems}"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (StorageError, ValueError, LookupError, TypeError, AttributeError):
         return "cannot be read"
 
 
