@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from vestige.cache import read_checked, whole, write_checked
+from vestige.cache import read_checked, remove, whole, write_checked
 from vestige.errors import ModelError
 from vestige.finetune.examples import Example, batches, out_of_memory
 from vestige.finetune.model import Tunable
@@ -162,7 +162,7 @@ class Run:
     def _diverged(self, how: str) -> ModelError:
         kept = self.progress.checkpoints
         place = self.folder / f"checkpoint-{kept[-1]['step']}" if kept else None
-        (self.folder / STATE).unlink(missing_ok=True)
+        remove(self.folder / STATE)
         return ModelError(
             f"fine-tuning diverged: {how}",
             fix="lower the rate, or raise the warm-up" + (f"; the last good checkpoint is {place}" if place else ""),

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from vestige.cache import cache_folder, whole, writing
+from vestige.cache import cache_folder, remove, whole, writing
 from vestige.corpus.types import Task, words_digest
 from vestige.digest import digest_chunks, digest_json
 from vestige.errors import ModelError
@@ -111,7 +111,7 @@ def finetune(
                 "data": data,
             }
             _train(model, task, recipe, seed, temporary, said, state_seconds)
-    (place / STATE).unlink(missing_ok=True)
+    remove(place / STATE)
     return Tuned(place, json.loads((place / LOG).read_text()))
 
 
