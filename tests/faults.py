@@ -104,11 +104,9 @@ class Prepared:
 
     def tables(self) -> dict[str, bytes]:
         """Every table of the run but its record of folders and versions."""
-        return {
-            str(path.relative_to(self.run)): path.read_bytes()
-            for path in sorted(self.run.rglob("*.parquet"))
-            if path.is_file()
-        }
+        found = [Path(folder) / name for folder, _, names in os.walk(self.run, followlinks=True) for name in names]
+        tables = [path for path in sorted(found) if path.suffix == ".parquet" and path.is_file()]
+        return {str(path.relative_to(self.run)): path.read_bytes() for path in tables}
 
 
 def prepare(root: Path, neurons: bool = True) -> Prepared:
@@ -417,8 +415,10 @@ PAGE = """# Damaged artefacts
 *Written by `python tests/faults.py docs/faults.md` from benchmarks/results/faults.json. Do not edit.*
 
 A small study is run once: a tiny BERT and two checkpoints of its fine-tuning, layer probes and neurons. Then every kind
-of file and folder that it left is damaged in every way ({ways}), whatever was made from it is taken away, and the study
-is run again. *Made again*: the damage was reported in one line, and all tables have the same bytes as before. *Right*:
+of file and folder that it left is damaged, whatever was made from it is taken away, and the study is run again. One file
+and the folder of every kind are damaged in every way: {ways}. The other files are {common}.
+
+*Made again*: the damage was reported in one line, and all tables have the same bytes as before. *Right*:
 the tables have the same bytes and there was nothing to report (a folder that is gone is simply made). *Clear error*:
 an error that names the file and says what to do; running the study again then gave the same bytes. *Raw* would be an
 exception of another kind, *wrong* other tables without an error, or something lost behind a link, *hang* no end
@@ -437,7 +437,7 @@ def page(results: list[dict[str, str]]) -> str:
         rows.append([kind, str(sum(found.values())), *(str(found[column]) for column in columns)])
     lines = [f"| {' | '.join(row)} |" for row in rows]
     lines.insert(1, f"| :-- |{' --: |' * (len(columns) + 1)}")
-    return PAGE.format(ways=", ".join(WAYS), patience=PATIENCE, table="\n".join(lines))
+    return PAGE.format(ways=", ".join(WAYS), common=", ".join(COMMON), patience=PATIENCE, table="\n".join(lines))
 
 
 def main(target: str) -> None:
