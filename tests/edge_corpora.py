@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from vestige.analyses.base import Inputs
+from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence, SpanPair
 from vestige.representations.store import Representations, create_layers, write_manifest
 
@@ -43,6 +44,7 @@ def represent(folder: Path, made: Corpus, vector, widths, keep=99, pieces=1, wit
             array.flush()
         index = np.array(rows, dtype=np.int32)[:, :2]
         write_manifest(folder / split, index, {"widths": list(widths), "rows": len(rows)})
+        seal(folder / split, folder / split)
         found[split] = Representations.open(folder / split)
     return Inputs(made.task("edge"), found, "planted model")
 

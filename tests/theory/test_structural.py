@@ -14,6 +14,7 @@ import torch
 
 from vestige.analyses.base import Inputs
 from vestige.analyses.structural_probe import StructuralProbe
+from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.trees import tree_depths, tree_distances
@@ -96,6 +97,7 @@ def represent(folder, made, vector, widths, keep=999):
             array.flush()
         manifest = {"widths": list(widths), "rows": len(index)}
         write_manifest(folder / split, np.array(index, dtype=np.int32), manifest)
+        seal(folder / split, folder / split)
         found[split] = Representations.open(folder / split)
     return Inputs(made.task("head"), found, "planted model")
 

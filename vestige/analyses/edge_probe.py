@@ -49,7 +49,8 @@ class EdgeProbe(Analysis):
     seeds: Count = 3
     """Trainings from other starting weights, in another order of sentences. With one, changes are described only."""
     rescale: bool = True
-    """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
+    """Bring every layer around its mean and to unit root mean square first, outlier units shrunk, so that neither its
+    scale nor a few units play a role; the papers do not."""
     axes: Literal["principal", "units"] = "principal"
     """Read layers on the principal axes of all of them together, so that a rotated copy of a model trains the same
     probes, or unit by unit as the papers do."""

@@ -22,7 +22,7 @@ from vestige.measures.trees import LENGTHS, PUNCTUATION_TAGS, is_punctuation, tr
 from vestige.progress import bar
 from vestige.representations.store import Representations
 from vestige.solvers.axes import on_principal_axes
-from vestige.solvers.problem import RESIDENT_BYTES, Features, unit_scale
+from vestige.solvers.problem import RESIDENT_BYTES, Features, standard
 from vestige.solvers.structural import (
     Kind,
     Sentences,
@@ -65,7 +65,8 @@ class StructuralProbe(Analysis):
     seeds: Count = 3
     """Trainings from other starting maps, in another order of sentences. With one, changes are described only."""
     rescale: bool = True
-    """Bring every layer to unit root mean square first, so that its scale plays no role; the papers do not."""
+    """Bring every layer to unit root mean square around its mean first, outlier units shrunk, so that neither its
+    scale nor a few units play a role; the papers do not."""
     axes: Literal["principal", "units"] = "principal"
     """Read layers on their principal axes, so that a rotated copy trains the same probes, or unit by unit as the
     papers do."""
@@ -111,7 +112,7 @@ class StructuralProbe(Analysis):
         """The rows of train as probes read them."""
         rows = Features(train.layer(layer))
         if self.rescale:
-            rows = rows.scaled(unit_scale(rows, f"{inputs.model}, layer {layer}"))
+            rows = rows.scaled(standard(rows.array, f"{inputs.model}, layer {layer}").scale)
         return on_principal_axes(rows) if self.axes == "principal" else rows
 
     def _words(self, sentences: Sequence[Sentence]) -> list[np.ndarray]:

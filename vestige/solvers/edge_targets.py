@@ -12,7 +12,7 @@ from vestige.errors import AnalysisError
 from vestige.representations.store import Representations
 from vestige.solvers.axes import principal_rotation
 from vestige.solvers.edge_model import Edges, Source
-from vestige.solvers.problem import RESIDENT_BYTES, Features, unit_scale
+from vestige.solvers.problem import RESIDENT_BYTES, Features, standard
 
 
 @dataclass(frozen=True)
@@ -138,14 +138,14 @@ class EdgeSplits:
     def edges(self, sources: Iterable[Source], model: str, *, rescale: bool, principal: bool) -> dict[str, Edges]:
         """What probes of these sources read, of every split.
 
-        `rescale`: each layer at unit root mean square. `principal`: on the principal axes that all layers of one
-        width share, so that they can still be mixed.
+        `rescale`: each layer around its mean, at unit root mean square. `principal`: on the principal axes that all
+        layers of one width share, so that they can still be mixed.
         """
         train = self.targets["train"].representations
         frames = {}
         for layer in sorted({layer for source in sources for layer in source.layers}):
             rows = Features(train.layer(layer))
-            frames[layer] = rows.scaled(unit_scale(rows, f"{model}, layer {layer}")) if rescale else rows
+            frames[layer] = standard(rows.array, f"{model}, layer {layer}") if rescale else rows
         if principal:
             for width in {frame.width for frame in frames.values()}:
                 alike = [layer for layer, frame in frames.items() if frame.width == width]
