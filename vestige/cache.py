@@ -79,6 +79,7 @@ def give_up(folder: Path, reads: Callable[[str], bool] = lambda name: True) -> s
             _report(folder, found)
             if not folder.is_symlink() and folder.is_dir():
                 remove(folder / CHECKSUMS)
+                _reported.add((folder, f"it has no {CHECKSUMS}"))  # it is the same damage
     return found
 
 
