@@ -420,7 +420,7 @@ and the folder of every kind are damaged in every way: {ways}. The other files a
 
 *Made again*: the damage was reported in one line, and all tables have the same bytes as before. *Right*:
 the tables have the same bytes and there was nothing to report (a folder that is gone is simply made). *Clear error*:
-an error that names the file and says what to do; running the study again then gave the same bytes. *Raw* would be an
+an error that names the file and says what to do. *Raw* would be an
 exception of another kind, *wrong* other tables without an error, or something lost behind a link, *hang* no end
 after {patience} seconds.
 

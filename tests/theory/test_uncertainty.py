@@ -119,3 +119,9 @@ def test_what_only_raw_vectors_show_is_no_finding():
     assert [table["p"].iloc[0] < 0.05 for table in (only_raw, both, opposed)] == [False, True, False]
     assert only_raw["difference"].iloc[0] == both["difference"].iloc[0] < -0.2
     assert set(both["metric"]) == {"accuracy", "accuracy_standardised"}
+    control = items(rng, 3, 0.9).assign(subset="control")
+    beside = compare_items(
+        pd.concat([raw[0], same, control]), [pd.concat([raw[1], lower, control])], FEW, stochastic=True
+    ).set_index("metric")
+    assert np.isnan(beside.loc["selectivity", "p"]) and beside.loc["selectivity", "difference"] < -0.2
+    assert beside.loc["accuracy", "p"] < 0.05

@@ -49,23 +49,31 @@ def compare_items(
     `metric` is what the share of right items is called; where control items are there, control_accuracy
     and selectivity come beside it. `stochastic` says that another seed trains another probe: the variance over
     seeds of both sides is then part of every interval and test. Where items of standardised vectors are there,
-    a change (or the lack of one) is claimed only if they show it too.
+    a change (or the lack of one) is claimed only if they show it too; control tasks, which are not trained on
+    such vectors, are then described.
     """
     settings = settings or Settings()
     frames = [base, *tuned]
     task = _paired(frames, "task")
     tables = [judge(metric, task, task.base, task.tuned, settings, stochastic)]
-    if _have(frames, STANDARDISED):
+    unfinished = _have(frames, STANDARDISED)
+    if unfinished:
         same = _paired(frames, STANDARDISED)
         standard = judge(f"{metric}_{STANDARDISED}", same, same.base, same.tuned, settings, stochastic)
         tables = [_in_both(tables[0], standard), standard]
     if _have(frames, "control"):
         control = _paired(frames, "control")
-        tables.append(judge("control_accuracy", control, control.base, control.tuned, settings, stochastic))
         left = task.base.mean(-1, keepdims=True) - control.base
         right = task.tuned.mean(-1, keepdims=True) - control.tuned
-        tables.append(judge("selectivity", task, left, right, settings, stochastic))
+        both = [
+            judge("control_accuracy", control, control.base, control.tuned, settings, stochastic),
+            judge("selectivity", task, left, right, settings, stochastic),
+        ]
+        tables += [table.assign(**_UNTESTED) for table in both] if unfinished else both
     return pd.concat(tables, ignore_index=True)
+
+
+_UNTESTED = dict.fromkeys(("low", "high", "p", "p_equivalence"), np.nan)
 
 
 def _in_both(table: pd.DataFrame, standard: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from scipy import stats
 from vestige.analyses import find_analysis
 from vestige.analyses.base import Inputs
 from vestige.analyses.sentence_probe import SentenceProbe
+from vestige.checksums import seal
 from vestige.comparison.differences import Settings, compare_items
 from vestige.comparison.layer_groups import cross_pooling, group_differences, of_pooling
 from vestige.corpus.control import sentence_baselines, sentence_types
@@ -200,6 +201,7 @@ def test_a_sentence_of_which_nothing_is_left_is_named(made, tmp_path):
         array = np.load(inputs.representations["dev"].folder / f"layer{layer:02d}.npy", mmap_mode="r+")
         array[4] = 0.0
         array.flush()
+    seal(inputs.representations["dev"].folder, inputs.representations["dev"].folder)
     with pytest.raises(AnalysisError, match="nothing is left of sentence dev4"):
         SentenceProbe().run(inputs)
 
@@ -232,10 +234,11 @@ def test_a_study_compares_both_poolings_of_tuned_and_base(made, tmp_path):
     run = compare(
         base,
         tuned,
-        made.limit(24),
+        made.limit(30),
         analyses=[{"sentence_probe": {"pooling": ["cls", "sentence_mean"], "seeds": 1}}],
         tasks=["label"],
         tokenizer=tiny.tokenizer("bert"),
+        on_unknown="allow",
         random_twin=False,
         folder=tmp_path / "run",
         cache=tmp_path / "cache",
@@ -249,7 +252,7 @@ def test_a_study_compares_both_poolings_of_tuned_and_base(made, tmp_path):
     of_cls = compare_items(of_pooling(before, "cls"), [of_pooling(after, "cls")])
     np.testing.assert_allclose(compared["difference"], of_cls["difference"])
     halves = group_differences(of_pooling(before, "sentence_mean"), [of_pooling(after, "sentence_mean")])
-    assert list(halves["group"].unique()) == ["0-1", "2-3"] and (halves["sentences"] == 24).all()
+    assert list(halves["group"].unique()) == ["0-1", "2-3"] and (halves["sentences"] == 30).all()
     assert len(cross_pooling(before, [after])) == 12
 
 
