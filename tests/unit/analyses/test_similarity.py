@@ -12,6 +12,7 @@ import torch
 from vestige.analyses import find_analysis
 from vestige.analyses.base import Inputs
 from vestige.analyses.similarity import SimilarityAnalysis
+from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.rsa import rsa
@@ -33,6 +34,7 @@ def edit(inputs: Inputs, layer: int, row: int, value: float) -> None:
     array = np.load(inputs.representations["test"].folder / f"layer{layer:02d}.npy", mmap_mode="r+")
     array[row] = value
     array.flush()
+    seal(inputs.representations["test"].folder, inputs.representations["test"].folder)
 
 
 @pytest.fixture
@@ -178,9 +180,10 @@ def test_sentence_vectors_are_items_too(pair):
     for inputs in (pair, pair.reference):
         stored = inputs.representations["test"]
         firsts = np.flatnonzero(stored.index[:, 1] == 0)
-        for layer in range(3):
-            np.save(stored.folder / f"layer{layer:02d}.npy", np.array(stored.layer(layer))[firsts])
+        for layer, array in enumerate([np.array(stored.layer(layer))[firsts] for layer in range(3)]):
+            np.save(stored.folder / f"layer{layer:02d}.npy", array)
         np.save(stored.folder / "index.npy", np.stack([np.arange(40), np.full(40, -1)], axis=1).astype(np.int32))
+        seal(stored.folder, stored.folder)
     opened = [
         replace(i, representations={"test": Representations.open(i.representations["test"].folder)})
         for i in (pair, pair.reference)

@@ -59,7 +59,8 @@ def _run_in_workers(cells: Sequence[Cell], jobs: int, shown: Bar) -> list[Failur
         queue.put(cell)
     failures: list[Failure] = []
     workers: list[subprocess.Popen[str]] = []
-    given = queue, failures, workers, shown
+    stopped = threading.Event()
+    given = queue, failures, workers, shown, stopped
     threads = [threading.Thread(target=_serve, args=given, daemon=True) for _ in range(jobs)]
     try:
         for thread in threads:
@@ -67,9 +68,12 @@ def _run_in_workers(cells: Sequence[Cell], jobs: int, shown: Bar) -> list[Failur
         for thread in threads:
             thread.join()
     except BaseException:  # Ctrl-C
-        queue.queue.clear()
-        for worker in workers:
-            worker.kill()
+        stopped.set()
+        while any(thread.is_alive() for thread in threads):
+            for worker in list(workers):
+                worker.kill()
+            for thread in threads:
+                thread.join(timeout=0.1)
         raise
     for failure in failures:
         if failure.ends_study:
@@ -78,11 +82,17 @@ def _run_in_workers(cells: Sequence[Cell], jobs: int, shown: Bar) -> list[Failur
     return sorted(failures, key=lambda failure: order[failure.cell.key])
 
 
-def _serve(queue: "Queue[Cell]", failures: list[Failure], workers: "list[subprocess.Popen[str]]", shown: Bar) -> None:
+def _serve(
+    queue: "Queue[Cell]",
+    failures: list[Failure],
+    workers: "list[subprocess.Popen[str]]",
+    shown: Bar,
+    stopped: threading.Event,
+) -> None:
     """Feed one worker process until nothing is left; one that died is followed by another."""
     worker: subprocess.Popen[str] | None = None
     try:
-        while not any(failure.ends_study for failure in failures):
+        while not stopped.is_set() and not any(failure.ends_study for failure in failures):
             try:
                 cell = queue.get_nowait()
             except Empty:
@@ -91,6 +101,8 @@ def _serve(queue: "Queue[Cell]", failures: list[Failure], workers: "list[subproc
                 worker = _start()
                 workers.append(worker)
             failure = _ask(worker, cell)
+            if stopped.is_set():
+                break
             if failure is not None:
                 failures.append(failure)
             if worker.poll() is not None:
