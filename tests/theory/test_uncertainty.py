@@ -96,6 +96,20 @@ def test_unchanged_is_controlled_for_how_often_it_is_asked():
     assert control_false_discoveries(table.head(1))["verdict"].tolist() == ["unchanged"]
 
 
+def test_what_is_shown_to_lie_within_the_margin_is_unchanged_though_it_is_significant():
+    table = pd.DataFrame({"metric": "saved", "p": [1e-4], "difference": [1e-4], "p_equivalence": [1e-4]})
+    assert control_false_discoveries(table)["verdict"].tolist() == ["unchanged"]
+
+
+def test_rounding_is_no_difference():
+    """Codes of a rotated copy differ in the last digits, and all in one direction."""
+    rng = np.random.default_rng(6)
+    base = items(rng, 1).assign(correct=rng.uniform(3, 9, size=150))
+    again = base.assign(correct=base["correct"] * (1 + 1e-6))
+    found = compare_items(base, [again], FEW)
+    assert found["p"].tolist() == [1.0] and found["difference"].tolist() == [0.0]
+
+
 def test_an_item_that_one_layer_lacks_is_left_out_of_all_and_counted():
     """The last item must not stand in for one that is not there."""
     rng = np.random.default_rng(4)

@@ -38,7 +38,7 @@ class EdgeProbe(Analysis):
     source: ClassVar[str] = "merchant2020, section 4; Tenney et al. 2019"
     needs = frozenset({"hidden_states"})
     levels = ("span", "span_pair")
-    version = 2
+    version = 3
 
     inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
     """What probes read: layers (each by itself), layer 3, top, lexical (layer 0), cat (top and lexical side by

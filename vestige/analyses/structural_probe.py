@@ -56,7 +56,7 @@ class StructuralProbe(Analysis):
     needs = frozenset({"hidden_states"})
     levels = ("tree",)
     right = "uuas"
-    version = 2
+    version = 3
 
     probes: Literal["both", "distance", "depth"] = "both"
     pooling: Literal["first", "last", "mean", "max"] = "mean"

@@ -24,6 +24,10 @@ whatever was done to the model: differences are described only."""
 _TESTED = ["low", "high", "p", "p_equivalence"]
 
 
+ROUNDING = 1e-4
+"""Of a sentence, what differs by a smaller share than this is rounding: probes are not trained more exactly."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How differences are judged."""
@@ -112,6 +116,8 @@ def compare_subsets(
 def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = None) -> pd.DataFrame:
     """Add `q` and `q_equivalence` (Benjamini-Hochberg over layers x tasks x models, per metric and setting), `verdict`.
 
+    What is shown to lie within the margin is unchanged, even where a difference is significant.
+
     Differences without a test are `described`: one seed of a probe whose training depends on it, or fewer than
     `LEAST_SENTENCES` sentences.
     """
@@ -126,8 +132,8 @@ def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = N
     changed = table["q"] <= settings.alpha
     unchanged = table["q_equivalence"] <= settings.alpha
     table["verdict"] = np.select(
-        [table["p"].isna(), changed & (table["difference"] < 0), changed & (table["difference"] > 0), unchanged],
-        ["described", "lower", "higher", "unchanged"],
+        [table["p"].isna(), unchanged, changed & (table["difference"] < 0), changed & (table["difference"] > 0)],
+        ["described", "unchanged", "lower", "higher"],
         default="undecided",
     )
     return table
@@ -162,6 +168,7 @@ def judge(
     runs, sentences, _, seeds = tuned.shape
     before, after = base.mean(-1), tuned.mean((0, -1))
     differences = after - before
+    differences[np.abs(differences) <= ROUNDING * np.maximum(np.abs(before), np.abs(after))] = 0.0
     columns = np.concatenate([differences, before, after], axis=-1)
     drawn = bootstrap(columns, paired.words, settings.resamples, settings.seed, paired.strata)
     distribution, base_spread, tuned_spread = np.split(drawn, 3, axis=1)

@@ -54,11 +54,14 @@ def glossary(settings: Settings, runs: int, described: bool = False, failed: boo
         (f"{100 * settings.confidence:g} % interval", f"{told}; it does not cover other training data."),
         ("p", f"{chance}."),
         ("q", "p corrected for testing many layers, tasks and models (Benjamini-Hochberg)."),
-        ("lower, higher", f"q is at most {settings.alpha:g}; the size may still be small: read the interval."),
+        (
+            "lower, higher",
+            f"q is at most {settings.alpha:g}, and the difference is not shown to lie within \u00b1{margin}.",
+        ),
         (
             "unchanged",
             f"shown to lie within \u00b1{margin} (two one-sided tests at {settings.alpha:g}, corrected as q is); "
-            "more than 'no difference found'.",
+            "more than 'no difference found'. A significant difference may be that small.",
         ),
         ("undecided", f"neither shown to differ nor shown to lie within \u00b1{margin}: more data would be needed."),
         *([_DESCRIBED] if described else []),
