@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results" / "null.json", HERE.parent / "docs" / "null.md"
 SIZES = {"train": 120, "dev": 50, "test": 150}
 COPIES, SEEDS = 2, 3
-EDGES = {"rate": 1e-3, "validate_every": 20, "max_validations": 15, "patience": 5, "decay_after": 2}
+EDGES = {"rate": 3e-3, "validate_every": 20, "max_validations": 6, "inputs": ["top", "mix"]}
 SENTEVAL = {"control": "none", "protocol": "senteval"}
 NEURONS = {"l1": 1e-3, "l2": 1e-3, "explored": 0, "control": False}
 ANALYSES: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -48,7 +48,7 @@ ANALYSES: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"control": "none", "protocol": "senteval"},
     ),
     "structural probe": ("structural_probe", "words/head", {"rank": 64}),
-    "edge probe": ("edge_probe", "arcs/dependency_arcs", {"inputs": ["layers", "mix"], **EDGES}),
+    "edge probe": ("edge_probe", "arcs/dependency_arcs", EDGES),
     "description length, linear": ("description_length", "words/xpos", {"control": False}),
     "description length, mlp": ("description_length", "words/xpos", {"control": False, "probe": "mlp"}),
     "neurons": ("neurons", "words/upos", NEURONS),

@@ -5,7 +5,11 @@ sentences; `benchmarks/null.py` is the same at a larger size. Other seeds of the
 of comparisons and of layer probes.
 """
 
+import json
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from vestige.corpus.load import load_corpus
@@ -74,3 +78,14 @@ def test_a_copy_is_what_it_says(minilm, corpora):
     alone = noisy.hidden_states(encoded[:1])
     np.testing.assert_allclose(alone[3][0], noisy.hidden_states(encoded)[3][0, : alone[3].shape[1]], atol=1e-4)
     assert noisy.fingerprint != CopiedEncoder(minilm, 1, noise=0.01).fingerprint != minilm.fingerprint
+
+
+def test_the_page_is_written_from_its_results_and_claims_nothing(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    from benchmarks import null
+
+    rows = [row for mine in json.loads(null.RESULTS.read_text()).values() for row in mine]
+    assert null.PAGE.read_text() == null.page(rows)
+    assert {row["name"] for row in rows} == {*null.ANALYSES} and not any(row["claims"] for row in rows)
+    found = pd.DataFrame(rows).groupby("name")[["comparisons", "described", "significant"]].sum()
+    assert (found["significant"] <= 0.07 * (found["comparisons"] - found["described"])).all()

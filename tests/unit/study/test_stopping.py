@@ -36,13 +36,20 @@ def test_a_worker_ends_with_its_driver_in_the_middle_of_a_cell():
 def test_after_ctrl_c_the_user_knows_that_finished_work_is_kept(place, tmp_path):
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study(place)))
     command = [sys.executable, "-m", "vestige.cli", "run", "study.yaml", "--jobs", "2", "--cache", "cache"]
-    driver = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    driver = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=_heeds_ctrl_c
+    )
     while not _has_workers(driver) and driver.poll() is None:
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGINT)
     _, said = driver.communicate(timeout=60)
     assert driver.returncode == 130
     assert said == "stopped; finished work is kept, run the same command to go on\n"
+
+
+def _heeds_ctrl_c():
+    """A shell that runs the tests in the background has them ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _has_workers(driver):

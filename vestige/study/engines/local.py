@@ -122,6 +122,7 @@ def _start() -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
+        start_new_session=True,  # Ctrl-C is the driver's: it ends the workers
     )
 
 
