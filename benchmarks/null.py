@@ -148,7 +148,7 @@ Written by `python benchmarks/null.py --write` from `benchmarks/results/null.jso
 {SIZES["dev"]} development and {SIZES["test"]} test sentences of the built-in treebank, default settings except where
 `benchmarks/null.py` says otherwise. A copy is the same model with its hidden states *rotated* (one rotation for all
 layers), with *noise* of 1 % of their root mean square, or the same vectors read by probes of other *seeds*; two copies
-of each kind.
+of the first two kinds, one split of six seeds into three and three.
 
 Of {tested} comparisons with a test, {int(table["significant"].sum())} are significant after correction (q <= .05);
 the largest share in one row is {100 * worst:.1f} %. The pages carry {sentences} sentences of change.

@@ -9,8 +9,8 @@ DEMO: dict[str, Any] = {
     "about": (
         "MiniLM before and after fine-tuning on 800 short opinions (positive or negative), probed for parts of "
         "speech and dependency relations at every layer, and asked for masked words: before, after, and with its last "
-        "layers put back. The learning rate is five times the usual 2e-5, and five epochs are trained, so that there "
-        "is something to see."
+        "layers replaced by the reference's. The learning rate is five times the usual 2e-5, and five epochs are "
+        "trained, so that there is something to see."
     ),
     "models": {
         "base": "minilm",
