@@ -28,7 +28,7 @@ from vestige.analyses.base import Inputs
 from vestige.corpus.load import load_corpus
 from vestige.finetune.recipe import load_recipe
 from vestige.finetune.train import finetune
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 
 LIMIT_GB = 1.5
 

@@ -30,11 +30,11 @@ import torch
 from torch import Tensor
 
 from vestige.corpus.load import load_corpus
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
+from vestige.probes.codes.coders import Labelled, LinearCoder
+from vestige.probes.codes.online import Blocks, cut_blocks, online_code
+from vestige.probes.problem import standard
 from vestige.representations.extract import represent
-from vestige.solvers.coders import Labelled, LinearCoder
-from vestige.solvers.description import Blocks, cut_blocks, online_code
-from vestige.solvers.problem import standard
 
 BATCH, RATE, EPOCHS, GAIN, PATIENCE = 20, 1e-3, 40, 1e-3, 4
 

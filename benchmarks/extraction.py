@@ -34,8 +34,8 @@ from neurox.data.extraction import transformers_extractor as extractor
 
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Sentence
-from vestige.models.load import load_model
-from vestige.models.sources import minilm_folder
+from vestige.models.files.load import load_model
+from vestige.models.files.sources import minilm_folder
 from vestige.representations.activation_files import READERS
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations

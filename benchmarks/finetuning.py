@@ -90,7 +90,7 @@ def run(name: str, frozen: bool) -> dict[str, Any]:
     from vestige.finetune.recipe import load_recipe
     from vestige.finetune.score import score
     from vestige.finetune.train import finetune
-    from vestige.models.load import load_model
+    from vestige.models.files.load import load_model
 
     wanted = TASKS[name]
     root = Path(os.environ["VESTIGE_DATA"])

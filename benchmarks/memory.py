@@ -33,11 +33,11 @@ import torch
 
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.ranking import rank, top
+from vestige.probes.elastic_net.path import BATCH, solve_path
+from vestige.probes.elastic_net.polish import polish
+from vestige.probes.elastic_net.proximal import Probes, train
+from vestige.probes.visit import Frame, Visit
 from vestige.representations.store import Representations, create_layers, write_manifest
-from vestige.solvers.path import BATCH, solve_path
-from vestige.solvers.polish import polish
-from vestige.solvers.proximal import Probes, train
-from vestige.solvers.visit import Frame, Visit
 
 L1, L2 = 1e-4, 1e-4
 STREAM, BLOCK, PER_LABEL = 64, 10_000, 5

@@ -24,12 +24,12 @@ import torch
 
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Sentence
-from vestige.measures.likelihood import likelihoods
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.lm import last_state
-from vestige.models.lm_head import SHIPPED, HeadRecipe, LMHead, embeddings_digest, fit_head
-from vestige.models.load import load_model
-from vestige.models.masking import mask_randomly, text_blocks
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.files.load import load_model
+from vestige.models.lm.head import SHIPPED, HeadRecipe, LMHead, embeddings_digest, fit_head
+from vestige.models.lm.language_model import last_state
+from vestige.models.lm.likelihood import likelihoods
+from vestige.models.tokens.masking import mask_randomly, text_blocks
 
 FILES = {
     "WikiText-2, validation part without its last tenth": ("wikitext2/valid.txt", "text"),

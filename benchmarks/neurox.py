@@ -42,10 +42,10 @@ from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import train_subsets
 from vestige.neurons.ranking import bottom, rank, top
 from vestige.neurons.search import GRID, search_penalties
-from vestige.solvers.path import solve_path, steps_for
-from vestige.solvers.polish import polish
-from vestige.solvers.proximal import Probes, train
-from vestige.solvers.visit import Frame, Visit
+from vestige.probes.elastic_net.path import solve_path, steps_for
+from vestige.probes.elastic_net.polish import polish
+from vestige.probes.elastic_net.proximal import Probes, train
+from vestige.probes.visit import Frame, Visit
 
 LAYER_PASSES, SUBSET_PASSES = 2.0, 1.2
 """Passes over the rows, where ten of NeuroX's reach no better objective (it is printed beside the ratio)."""
@@ -109,7 +109,7 @@ def counting() -> Iterator[list[float]]:
 def real(words: int) -> Data:
     """MiniLM on the first sentences of EWT, XPOS."""
     from vestige.corpus.load import load_corpus
-    from vestige.models.load import load_model
+    from vestige.models.files.load import load_model
     from vestige.representations.extract import represent
 
     corpus, model = load_corpus("ud_ewt"), load_model("minilm")

@@ -26,7 +26,7 @@ from vestige.comparison.edges import compare_edges
 from vestige.comparison.trees import compare_trees
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.representations.extract import represent
 from vestige.study.null import claims, null_study, null_table
 

@@ -31,10 +31,10 @@ from torch import Tensor
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Sentence
 from vestige.measures.trees import tree_distances
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
+from vestige.probes.problem import Features
+from vestige.probes.structural import Sentences, StructuralRecipe, initial_maps, mean_loss, train_structural
 from vestige.representations.extract import represent
-from vestige.solvers.problem import Features
-from vestige.solvers.structural import Sentences, StructuralRecipe, initial_maps, mean_loss, train_structural
 
 TOLERANCE = 1e-5
 """Of the loss, between the two ways to compute it from the same maps."""

@@ -28,13 +28,13 @@ import torch
 from vestige.corpus.load import load_corpus
 from vestige.finetune.recipe import load_recipe
 from vestige.finetune.train import finetune
-from vestige.measures.likelihood import Likelihoods, Run, likelihoods
-from vestige.models.lm import asked_states, cloze_inputs, last_state, log_probabilities
-from vestige.models.lm_head import choose_head
-from vestige.models.load import load_model
-from vestige.models.masking import mask_randomly, text_blocks
-from vestige.models.mixing import Mixer
-from vestige.models.surgery import last_blocks, replace_blocks
+from vestige.models.files.load import load_model
+from vestige.models.lm.head import choose_head
+from vestige.models.lm.language_model import asked_states, cloze_inputs, last_state, log_probabilities
+from vestige.models.lm.likelihood import Likelihoods, Run, likelihoods
+from vestige.models.surgery.blocks import last_blocks, replace_blocks
+from vestige.models.surgery.mixing import Mixer
+from vestige.models.tokens.masking import mask_randomly, text_blocks
 
 
 def least(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:

@@ -34,9 +34,9 @@ from vestige.finetune.loop import Run
 from vestige.finetune.model import build
 from vestige.finetune.problems import find_problem
 from vestige.finetune.recipe import load_recipe
-from vestige.models.load import load_backbone, load_tokenizer
-from vestige.models.reading import AS_IS
-from vestige.models.sources import model_folder
+from vestige.models.encoders.reading import AS_IS
+from vestige.models.files.load import load_backbone, load_tokenizer
+from vestige.models.files.sources import model_folder
 
 BATCH, FILLED, RATE = 32, 64, 1e-4
 

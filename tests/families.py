@@ -26,11 +26,11 @@ from transformers import (
 
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Sentence
-from vestige.models.align import align, encode_words
-from vestige.models.huggingface import TOLERANCE, HuggingFaceEncoder
-from vestige.models.load import load_model, load_tokenizer
-from vestige.models.sources import minilm_folder
-from vestige.models.surgery import keep_blocks
+from vestige.models.encoders.huggingface import TOLERANCE, HuggingFaceEncoder
+from vestige.models.files.load import load_model, load_tokenizer
+from vestige.models.files.sources import minilm_folder
+from vestige.models.surgery.blocks import keep_blocks
+from vestige.models.tokens.align import align, encode_words
 
 MINILM = "minilm"
 ROWS = (MINILM, *tiny.FAMILIES, "t5 decoder", "bart decoder")

@@ -31,7 +31,7 @@ from vestige import cache
 from vestige.errors import VestigeError
 from vestige.finetune.loop import Run
 from vestige.finetune.workplace import STATE
-from vestige.solvers import path as penalty_path
+from vestige.probes.elastic_net import path as penalty_path
 from vestige.study.run import Study, StudyRun
 
 ROOT = Path(__file__).parents[1]

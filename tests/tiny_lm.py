@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from vestige.analyses.base import Inputs
 from vestige.corpus.types import Corpus, Sentence, Task
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 
 SENTENCES = tuple(Sentence(f"s{number}", tuple(text.split())) for number, text in enumerate(tiny.TEXT))
 

@@ -14,9 +14,9 @@ _WHERE = {
     "Corpus": "vestige.corpus.types",
     "Sentence": "vestige.corpus.types",
     "Task": "vestige.corpus.types",
-    "load_model": "vestige.models.load",
-    "random_twin": "vestige.models.load",
-    "find_checkpoints": "vestige.models.series",
+    "load_model": "vestige.models.files.load",
+    "random_twin": "vestige.models.files.load",
+    "find_checkpoints": "vestige.models.files.series",
     "represent": "vestige.representations.extract",
     "import_activations": "vestige.representations.interchange",
     "export_activations": "vestige.representations.interchange",
@@ -28,7 +28,7 @@ _WHERE = {
     "procrustes": "vestige.measures.cca",
     "neighbour_overlap": "vestige.measures.neighbours",
     "similarities": "vestige.measures.similarity",
-    "LinearProbe": "vestige.solvers.estimator",
+    "LinearProbe": "vestige.probes.linear.estimator",
     "erase_and_score": "vestige.analyses.erasure",
     "Recipe": "vestige.finetune.recipe",
     "load_recipe": "vestige.finetune.recipe",
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from vestige.measures.neighbours import neighbour_overlap
     from vestige.measures.rsa import rsa
     from vestige.measures.similarity import similarities
-    from vestige.models.load import load_model, random_twin
-    from vestige.models.series import find_checkpoints
+    from vestige.models.files.load import load_model, random_twin
+    from vestige.models.files.series import find_checkpoints
+    from vestige.probes.linear.estimator import LinearProbe
     from vestige.representations.extract import represent
     from vestige.representations.interchange import export_activations, import_activations
-    from vestige.solvers.estimator import LinearProbe
     from vestige.study.compare import compare
     from vestige.study.run import Study, StudyRun
     from vestige.study.watch import Watch, WatchCallback

@@ -27,7 +27,7 @@ DEMO: dict[str, Any] = {
 
 def demo_spec(limit: int | None = None, device: str = "cpu") -> dict[str, Any]:
     """The demo's study file as a dictionary; verifies the embedded model's weights first."""
-    from vestige.models.sources import minilm_folder
+    from vestige.models.files.sources import minilm_folder
 
     if limit is not None and limit < 20:
         raise VestigeError(f"--limit {limit} leaves too few sentences to train a probe", fix="use 20 or more")

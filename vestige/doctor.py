@@ -49,7 +49,7 @@ def _library(name: str) -> Check:
 
 
 def _minilm() -> Check:
-    from vestige.models.sources import minilm_folder
+    from vestige.models.files.sources import minilm_folder
 
     try:
         return Check("embedded model", True, f"all-MiniLM-L6-v2, weights verified, in {minilm_folder(verify=True)}")

@@ -3,7 +3,7 @@
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
 
 import vestige as vg
-from vestige.models.sources import minilm_folder
+from vestige.models.files.sources import minilm_folder
 
 folder = minilm_folder()
 tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -15,7 +15,7 @@ from hostile.mutate import change_value, mutate
 from hostile.samples import SAMPLES, Sample
 from hostile.study import STUDY
 from vestige.corpus.load import load_corpus
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.study.spec import make_spec, read_spec
 
 OPTIONS = (

@@ -14,8 +14,8 @@ from safetensors.torch import save as save_tensors
 from hostile import model_samples as samples
 from hostile.case import Case
 from hostile.odd_files import CONTENTS, PLACES
-from vestige.models.load import load_model
-from vestige.models.series import find_checkpoints
+from vestige.models.files.load import load_model
+from vestige.models.files.series import find_checkpoints
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 

@@ -11,7 +11,7 @@ import numpy as np
 import tiny
 
 from vestige.corpus.types import Sentence
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.representations.interchange import import_activations
 
 SENTENCES = [Sentence("1", ("She", "saw", "it")), Sentence("2", ("It", "ran"))]

@@ -20,7 +20,7 @@ from vestige.cli import app
 from vestige.corpus.load import load_corpus
 from vestige.errors import VestigeError
 from vestige.listing import lines
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.representations.interchange import export_activations
 from vestige.study.run import Study, StudyRun
 

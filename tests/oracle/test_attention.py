@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist, jensenshannon
 
 from vestige.analyses.attention import Attention
 from vestige.measures.attention import earth_movers, entropy, jensen_shannon, transport
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 
 
 @pytest.fixture(scope="module")

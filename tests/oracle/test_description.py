@@ -9,10 +9,10 @@ import torch
 from scipy import integrate, stats
 from sklearn.linear_model import LogisticRegression
 
-from vestige.solvers.coders import Labelled, LinearCoder
-from vestige.solvers.description import Blocks, online_code
-from vestige.solvers.problem import Features
-from vestige.solvers.variational import VariationalRecipe, kl_gaussian, kl_scale, train_variational
+from vestige.probes.codes.coders import Labelled, LinearCoder
+from vestige.probes.codes.online import Blocks, online_code
+from vestige.probes.codes.variational import VariationalRecipe, kl_gaussian, kl_scale, train_variational
+from vestige.probes.problem import Features
 
 
 def test_a_coder_that_counts_pays_what_is_worked_out_by_hand():

@@ -17,10 +17,10 @@ from vestige.corpus.readers.conllu import parse_conllu
 from vestige.corpus.readers.text import read_lines
 from vestige.corpus.types import Corpus
 from vestige.measures.edge_scores import EdgeCounts, tenney_labels
+from vestige.probes.edges.model import EdgeProbe as Probe
+from vestige.probes.edges.model import EdgeRecipe, Edges, Source, read_batch
+from vestige.probes.problem import Features
 from vestige.representations.extract import represent
-from vestige.solvers.edge_model import EdgeProbe as Probe
-from vestige.solvers.edge_model import EdgeRecipe, Edges, Source, read_batch
-from vestige.solvers.problem import Features
 
 
 @pytest.mark.parametrize("labels", [["1", "0"], ["Other", "a", "b"], ["ARG0", "R-ARG0", "ARGM-LOC", "V", "zero"]])

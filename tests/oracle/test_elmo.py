@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vestige.corpus.types import Sentence
-from vestige.models.elmo import load_elmo
+from vestige.models.encoders.elmo import load_elmo
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from vestige.solvers.estimator import LinearProbe
+from vestige.probes.linear.estimator import LinearProbe
 
 
 @parametrize_with_checks([LinearProbe()])

@@ -13,8 +13,8 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from vestige.corpus.types import Sentence
-from vestige.models.load import load_model
-from vestige.models.sources import minilm_folder
+from vestige.models.files.load import load_model
+from vestige.models.files.sources import minilm_folder
 from vestige.representations.extract import represent
 from vestige.representations.pool import POOLINGS, SENTENCE_POOLINGS, WORD_POOLINGS
 

@@ -4,7 +4,7 @@ import families
 import pytest
 
 from vestige.corpus.load import load_corpus
-from vestige.models.huggingface import TOLERANCE
+from vestige.models.encoders.huggingface import TOLERANCE
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import train_subsets
-from vestige.solvers.path import solve_path
-from vestige.solvers.polish import polish
+from vestige.probes.elastic_net.path import solve_path
+from vestige.probes.elastic_net.polish import polish
 
 FINE = {"rounds": 10, "passes": 4, "tolerance": 1e-4}
 

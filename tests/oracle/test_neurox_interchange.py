@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from vestige.corpus.types import Sentence
 from vestige.errors import RepresentationError
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.representations.extract import represent
 from vestige.representations.interchange import export_activations, import_activations
 

@@ -65,7 +65,7 @@ def test_pseudo_perplexity_and_causal_perplexity(family):
 def test_masked_perplexity_against_the_loss_of_transformers():
     model = tiny_lm.encoder("bert")
     found = Perplexity(block=32, resamples=2, corrupt="mask", rate=0.3).run(tiny_lm.inputs(model))
-    from vestige.models.masking import mask_randomly, text_blocks
+    from vestige.models.tokens.masking import mask_randomly, text_blocks
 
     blocks = text_blocks(model, tiny_lm.SENTENCES, 32)
     total, count = 0.0, 0

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from vestige.analyses.sentence_probe import SentenceProbe
 from vestige.comparison.differences import Settings
 from vestige.comparison.layer_groups import group_differences
-from vestige.solvers.problem import Features
-from vestige.solvers.senteval import SEED, SentEvalRecipe, solve_senteval
+from vestige.probes.linear.senteval import SEED, SentEvalRecipe, solve_senteval
+from vestige.probes.problem import Features
 
 
 @pytest.mark.parametrize("l2", [1e-3, 0.1])

@@ -6,12 +6,12 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from vestige.errors import RepresentationError
-from vestige.solvers.adam import AdamRecipe, solve_by_adam
-from vestige.solvers.isotropic import IsotropicProbes
-from vestige.solvers.mlp import MlpRecipe, _forward, _gradients, solve_mlp
-from vestige.solvers.problem import Features
-from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate, solve
-from vestige.solvers.visit import Visit
+from vestige.probes.linear.adam import AdamRecipe, solve_by_adam
+from vestige.probes.linear.isotropic import IsotropicProbes
+from vestige.probes.linear.mlp import MlpRecipe, _forward, _gradients, solve_mlp
+from vestige.probes.linear.quasi_newton import Penalty, duality_gap, evaluate, solve
+from vestige.probes.problem import Features
+from vestige.probes.visit import Visit
 
 CLASSES = 4
 
@@ -25,7 +25,7 @@ def problem(seed: int = 0, rows: int = 500, width: int = 12) -> tuple[np.ndarray
 
 
 def objective(x: np.ndarray, y: np.ndarray, weights: np.ndarray, bias: np.ndarray, l1: float, l2: float) -> float:
-    """F of vestige.solvers.quasi_newton in float64."""
+    """F of vestige.probes.linear.quasi_newton in float64."""
     logits = x.astype(np.float64) @ weights + bias
     logits -= logits.max(1, keepdims=True)
     loss = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(y)), y]

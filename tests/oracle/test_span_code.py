@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from vestige.solvers.description import online_code
-from vestige.solvers.edge_coder import RECIPE, EdgeCoder, Labels
-from vestige.solvers.edge_model import EdgeProbe, Edges, Source
-from vestige.solvers.problem import Features
-from vestige.solvers.variational import VariationalRecipe, kl_gaussian, kl_scale
-from vestige.solvers.variational_edges import train_variational_edges
+from vestige.probes.codes.edges import RECIPE, EdgeCoder, Labels
+from vestige.probes.codes.online import online_code
+from vestige.probes.codes.variational import VariationalRecipe, kl_gaussian, kl_scale
+from vestige.probes.codes.variational_edges import train_variational_edges
+from vestige.probes.edges.model import EdgeProbe, Edges, Source
+from vestige.probes.problem import Features
 
 SMALL = replace(RECIPE, projected=5, hidden=6, rate=1e-2, max_validations=3)
 SINGLE = np.eye(3)[[0, 0, 1, 0, 2, 1, 0, 0, 2, 2, 1, 0, 0, 0]]

@@ -11,9 +11,9 @@ from vestige.corpus.readers.conllu import parse_conllu
 from vestige.corpus.readers.text import read_lines
 from vestige.corpus.types import Corpus
 from vestige.measures.trees import PUNCTUATION_TAGS, tree_distances
+from vestige.probes.problem import Features
+from vestige.probes.structural import Sentences, StructuralRecipe, predictions, train_structural
 from vestige.representations.extract import represent
-from vestige.solvers.problem import Features
-from vestige.solvers.structural import Sentences, StructuralRecipe, predictions, train_structural
 
 
 def test_minilm_knows_trees_best_in_the_middle_and_scores_agree_with_scipy_and_networkx(data, minilm, cache):

@@ -6,7 +6,7 @@ import tiny
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, RepresentationError
-from vestige.models.align import SPECIAL
+from vestige.models.tokens.align import SPECIAL
 from vestige.representations.extract import batches_by_length, represent
 from vestige.representations.pool import WORD_POOLINGS
 from vestige.representations.store import Representations

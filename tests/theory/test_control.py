@@ -16,8 +16,8 @@ from vestige.corpus.control import (
     word_type_majority,
 )
 from vestige.corpus.types import Corpus, Sentence, Task
-from vestige.solvers.problem import Features, log_probabilities
-from vestige.solvers.quasi_newton import solve
+from vestige.probes.linear.quasi_newton import solve
+from vestige.probes.problem import Features, log_probabilities
 
 DISTRIBUTION = {"NN": 500, "DT": 300, "VB": 150, "UH": 50}
 TYPES = [f"type{i}" for i in range(20_000)]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
-from vestige.solvers.description import cut_blocks, online_code
-from vestige.solvers.mlp import MlpRecipe
-from vestige.solvers.problem import Features, standard
+from vestige.probes.codes.coders import Labelled, LinearCoder, MlpCoder
+from vestige.probes.codes.online import cut_blocks, online_code
+from vestige.probes.linear.mlp import MlpRecipe
+from vestige.probes.problem import Features, standard
 
 FRACTIONS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 

@@ -11,9 +11,9 @@ from vestige.finetune.loop import optimiser
 from vestige.finetune.model import build, load_tuned
 from vestige.finetune.problems import find_problem
 from vestige.finetune.train import finetune
-from vestige.models.load import load_model
-from vestige.models.surgery import freeze
-from vestige.models.unroll import unroll
+from vestige.models.files.load import load_model
+from vestige.models.surgery.blocks import freeze
+from vestige.models.surgery.unroll import unroll
 
 DECAYING = replace(QUICK, epochs=1, decay=0.5)
 

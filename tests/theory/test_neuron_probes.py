@@ -9,10 +9,10 @@ from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import minimal_sets, train_subsets
 from vestige.neurons.ranking import rank
 from vestige.neurons.search import search_penalties
-from vestige.solvers.path import solve_path, steps_for
-from vestige.solvers.polish import polish
-from vestige.solvers.proximal import Probes, train
-from vestige.solvers.visit import STRETCH, Visit
+from vestige.probes.elastic_net.path import solve_path, steps_for
+from vestige.probes.elastic_net.polish import polish
+from vestige.probes.elastic_net.proximal import Probes, train
+from vestige.probes.visit import STRETCH, Visit
 
 
 def clusters(rows=1500, width=40, classes=4, seed=0, noise=1.0):
@@ -135,7 +135,7 @@ class TestFromDisk:
 
     @pytest.fixture
     def small_budget(self, monkeypatch):
-        monkeypatch.setattr("vestige.solvers.visit.RESIDENT_BYTES", 100_000)
+        monkeypatch.setattr("vestige.probes.visit.RESIDENT_BYTES", 100_000)
 
     def objective(self, source, y, weights, biases, l1=1e-3, l2=1e-3) -> float:
         logits = source.rows(slice(None)) @ weights + biases

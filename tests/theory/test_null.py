@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from vestige.corpus.load import load_corpus
-from vestige.models.copies import CopiedEncoder
+from vestige.models.encoders.copies import CopiedEncoder
 from vestige.study.null import claims, null_study, null_table
 
 FEW = {"train": 50, "dev": 20, "test": 60}

@@ -8,13 +8,13 @@ import torch
 
 from vestige.analyses.perplexity import Perplexity
 from vestige.errors import AnalysisError
-from vestige.measures.likelihood import likelihoods
-from vestige.models.lm import WholeHead, head_of, kind_of
-from vestige.models.lm_head import LMHead
-from vestige.models.masking import digest, mask_each, mask_randomly, next_tokens, text_blocks
-from vestige.models.mixing import Mixer
-from vestige.models.surgery import last_blocks, replace_blocks
-from vestige.models.unroll import unroll
+from vestige.models.lm.head import LMHead
+from vestige.models.lm.language_model import WholeHead, head_of, kind_of
+from vestige.models.lm.likelihood import likelihoods
+from vestige.models.surgery.blocks import last_blocks, replace_blocks
+from vestige.models.surgery.mixing import Mixer
+from vestige.models.surgery.unroll import unroll
+from vestige.models.tokens.masking import digest, mask_each, mask_randomly, next_tokens, text_blocks
 
 FAMILIES = ("bert", "roberta", "albert", "xlnet", "gpt2")
 SETTINGS = {"block": 32, "resamples": 20, "rate": 0.3}

@@ -12,9 +12,9 @@ from scipy import stats
 from vestige.analyses.base import Inputs
 from vestige.analyses.sentence_probe import SentenceProbe
 from vestige.corpus.types import Corpus
+from vestige.probes.linear.senteval import SentEvalRecipe, Stopping, _winners, solve_senteval
+from vestige.probes.problem import Features
 from vestige.representations.extract import represent
-from vestige.solvers.problem import Features
-from vestige.solvers.senteval import SentEvalRecipe, Stopping, _winners, solve_senteval
 
 PROTOCOLS = [
     {},

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vestige.solvers.problem import Features, Fit, standard, unit_scale
-from vestige.solvers.quasi_newton import Penalty, duality_gap, evaluate, log_frequencies, solve
+from vestige.probes.linear.quasi_newton import Penalty, duality_gap, evaluate, log_frequencies, solve
+from vestige.probes.problem import Features, Fit, standard, unit_scale
 
 seeds = st.integers(0, 10_000)
 

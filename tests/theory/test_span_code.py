@@ -7,12 +7,12 @@ from math import log
 import numpy as np
 import pytest
 
-from vestige.solvers.description import online_code
-from vestige.solvers.edge_coder import RECIPE, EdgeCoder, Labels
-from vestige.solvers.edge_model import Edges, Source
-from vestige.solvers.problem import Features
-from vestige.solvers.variational import VariationalRecipe
-from vestige.solvers.variational_edges import train_variational_edges
+from vestige.probes.codes.edges import RECIPE, EdgeCoder, Labels
+from vestige.probes.codes.online import online_code
+from vestige.probes.codes.variational import VariationalRecipe
+from vestige.probes.codes.variational_edges import train_variational_edges
+from vestige.probes.edges.model import Edges, Source
+from vestige.probes.problem import Features
 
 FRACTIONS = (0.05, 0.2, 1.0)
 BOTH = (Source((0,)), Source((1,)))

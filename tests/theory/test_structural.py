@@ -18,9 +18,8 @@ from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.trees import tree_depths, tree_distances
-from vestige.representations.store import Representations, create_layers, write_manifest
-from vestige.solvers.problem import Features
-from vestige.solvers.structural import (
+from vestige.probes.problem import Features
+from vestige.probes.structural import (
     Sentences,
     StructuralRecipe,
     loss_and_gradients,
@@ -29,6 +28,7 @@ from vestige.solvers.structural import (
     read_batch,
     train_structural,
 )
+from vestige.representations.store import Representations, create_layers, write_manifest
 
 ARCS = 16
 """Arcs a planted sentence has at most."""
@@ -126,7 +126,7 @@ def test_a_probe_that_starts_at_the_answer_scores_everything(tmp_path, monkeypat
     heads = {"train": trees(1, 4), "dev": trees(2, 4), "test": trees(3, 40)}
     inputs = represent(tmp_path, corpus(**heads), lambda h, layer: planted(h), (ARCS,))
     identity = torch.eye(ARCS).view(1, ARCS, ARCS)
-    monkeypatch.setattr("vestige.solvers.structural.initial_maps", lambda *_: identity)
+    monkeypatch.setattr("vestige.probes.structural.initial_maps", lambda *_: identity)
     outcome = StructuralProbe(max_epochs=0, rescale=False, axes="units").run(inputs)
     for metric in ("dspr", "dspr_without_self", "uuas", "nspr", "root_accuracy"):
         every(table(outcome, metric), 1.0)

@@ -8,8 +8,8 @@ import torch
 from transformers import AutoModel
 
 from vestige.errors import ModelError
-from vestige.models.surgery import bottom_pruned, freeze, keep, last_blocks, replace_blocks, top_pruned
-from vestige.models.unroll import find_parts, unroll
+from vestige.models.surgery.blocks import bottom_pruned, freeze, keep, last_blocks, replace_blocks, top_pruned
+from vestige.models.surgery.unroll import find_parts, unroll
 
 FINAL_NORM = {"modernbert": "final_norm", "gpt2": "ln_f", "llama": "norm", "qwen": "norm", "t5": "final_layer_norm"}
 """Families with a norm after their last block, and where it is."""

@@ -17,7 +17,7 @@ ORDER = (
     "finetune",
     "representations",
     "measures",
-    "solvers",
+    "probes",
     "neurons",
     "analyses",
     "comparison",

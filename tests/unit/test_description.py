@@ -12,8 +12,8 @@ from vestige.analyses.description_length import DescriptionLength
 from vestige.analyses.layer_probe import LayerProbe
 from vestige.corpus.types import Corpus
 from vestige.errors import AnalysisError
-from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
-from vestige.solvers.description import (
+from vestige.probes.codes.coders import Labelled, LinearCoder, MlpCoder
+from vestige.probes.codes.online import (
     Blocks,
     Ordered,
     bernoulli_nats,
@@ -22,7 +22,7 @@ from vestige.solvers.description import (
     online_code,
     sending_order,
 )
-from vestige.solvers.problem import Features
+from vestige.probes.problem import Features
 
 
 def test_blocks_are_cut_by_sentences_and_counted_in_labels():

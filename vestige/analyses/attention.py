@@ -28,8 +28,8 @@ from vestige.measures.attention import (
     transport,
 )
 from vestige.measures.resampling import bootstrap_interval
-from vestige.models.align import Encoded
-from vestige.models.lm import is_causal, same_tokens
+from vestige.models.lm.language_model import is_causal, same_tokens
+from vestige.models.tokens.align import Encoded
 from vestige.progress import bar
 from vestige.representations.extract import batches_by_length
 

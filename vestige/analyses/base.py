@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vestige.corpus.types import Level, Task
 from vestige.errors import AnalysisError
-from vestige.models.encoder import Encoder
+from vestige.models.encoders.encoder import Encoder
 from vestige.representations.store import Representations
 
 Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model"]

@@ -17,19 +17,19 @@ from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.settings import Count, Share, Some, Whole
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
+from vestige.probes.codes.coders import Labelled, LinearCoder, MlpCoder
+from vestige.probes.codes.edges import EdgeCoder, Labels
+from vestige.probes.codes.online import FRACTIONS, Blocks, Compat, OnlineCode, cut_blocks, online_code, sending_order
+from vestige.probes.codes.sending import LabelledRows, Sent
+from vestige.probes.codes.variational import VariationalRecipe, train_variational
+from vestige.probes.codes.variational_edges import train_variational_edges
+from vestige.probes.edges.model import Edges, Source, named_sources
+from vestige.probes.edges.targets import EdgeSplits
+from vestige.probes.edges.training import TOGETHER
+from vestige.probes.linear.mlp import MlpRecipe
+from vestige.probes.problem import RESIDENT_BYTES, log_probabilities
 from vestige.progress import Bar, bar
 from vestige.representations.pool import SENTENCE_POOLINGS, AnyPooling
-from vestige.solvers.coders import Labelled, LinearCoder, MlpCoder
-from vestige.solvers.description import FRACTIONS, Blocks, Compat, OnlineCode, cut_blocks, online_code, sending_order
-from vestige.solvers.edge_coder import EdgeCoder, Labels
-from vestige.solvers.edge_model import Edges, Source, named_sources
-from vestige.solvers.edge_targets import EdgeSplits
-from vestige.solvers.edges import TOGETHER
-from vestige.solvers.mlp import MlpRecipe
-from vestige.solvers.problem import RESIDENT_BYTES, log_probabilities
-from vestige.solvers.sending import LabelledRows, Sent
-from vestige.solvers.variational import VariationalRecipe, train_variational
-from vestige.solvers.variational_edges import train_variational_edges
 
 SPANS = ("span", "span_pair")
 

@@ -20,11 +20,11 @@ from vestige.measures.edge_scores import (
     expected_layer,
     tenney_labels,
 )
+from vestige.probes.edges.model import EdgeRecipe, Edges, Source, named_sources
+from vestige.probes.edges.targets import EdgeSplits, EdgeTargets
+from vestige.probes.edges.training import TOGETHER, EdgeFit, predictions, train_edges
 from vestige.progress import bar
 from vestige.representations.pool import SpanPooling
-from vestige.solvers.edge_model import EdgeRecipe, Edges, Source, named_sources
-from vestige.solvers.edge_targets import EdgeSplits, EdgeTargets
-from vestige.solvers.edges import TOGETHER, EdgeFit, predictions, train_edges
 
 SCORERS: tuple[Scorer, ...] = ("micro", "tenney")
 

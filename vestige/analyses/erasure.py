@@ -26,15 +26,15 @@ from vestige.errors import AnalysisError
 from vestige.finetune.model import Tunable, load_tuned
 from vestige.finetune.score import score
 from vestige.measures.erasure import Pooling, Variant, check_erasing, leace, variants, word_states
-from vestige.measures.likelihood import likelihoods
 from vestige.measures.resampling import bootstrap_interval
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.lm import Head, kind_of, last_state, resolve_method
-from vestige.models.lm_head import HeadChoice, choose_head, head_path
-from vestige.models.reading import AS_IS
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.encoders.reading import AS_IS
+from vestige.models.lm.head import HeadChoice, choose_head, head_path
+from vestige.models.lm.language_model import Head, kind_of, last_state, resolve_method
+from vestige.models.lm.likelihood import likelihoods
+from vestige.probes.linear.quasi_newton import principal_axes, solve
+from vestige.probes.problem import log_probabilities, standard
 from vestige.progress import bar
-from vestige.solvers.problem import log_probabilities, standard
-from vestige.solvers.quasi_newton import principal_axes, solve
 
 
 @dataclass(frozen=True)

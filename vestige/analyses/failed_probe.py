@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.rows import WordRows
-from vestige.solvers.problem import Features, log_probabilities
-from vestige.solvers.quasi_newton import solve
+from vestige.probes.linear.quasi_newton import solve
+from vestige.probes.problem import Features, log_probabilities
 
 FAR = 0.05
 LEARNT = 0.1

@@ -18,12 +18,12 @@ from vestige.analyses.probe_scores import Data, Frame, Scores
 from vestige.analyses.rows import WordRows
 from vestige.analyses.settings import Count, Penalty, Positive
 from vestige.corpus.control import baseline_accuracies
+from vestige.probes.linear.adam import AdamRecipe, solve_by_adam
+from vestige.probes.linear.mlp import MlpRecipe, solve_mlp
+from vestige.probes.linear.quasi_newton import principal_axes, solve
+from vestige.probes.problem import Fit, Scale, log_probabilities
 from vestige.progress import bar
 from vestige.representations.store import lost_words
-from vestige.solvers.adam import AdamRecipe, solve_by_adam
-from vestige.solvers.mlp import MlpRecipe, solve_mlp
-from vestige.solvers.problem import Fit, Scale, log_probabilities
-from vestige.solvers.quasi_newton import principal_axes, solve
 
 L2_PATH = (200.0, 20.0, 2.0)
 """Ridge strengths tried on dev, divided by the number of training words (a prior of fixed strength),
@@ -48,7 +48,7 @@ class LayerProbe(Analysis):
     trained on standardised vectors too, and a comparison claims only what both show.
 
     A probe that failed, though more can be read from its vectors, is called so (vestige.analyses.failed_probe) and
-    gets no verdict. `outlier_units` counts the huge units of a layer (vestige.solvers.problem.OUTLIER).
+    gets no verdict. `outlier_units` counts the huge units of a layer (vestige.probes.problem.OUTLIER).
     """
 
     name: ClassVar[str] = "layer_probe"

@@ -14,13 +14,13 @@ from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.settings import Count, Whole
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
-from vestige.measures.likelihood import likelihoods, longest_first
 from vestige.measures.resampling import bootstrap_interval
-from vestige.models.align import Encoded, with_sink
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.lm import Head, kind_of, language_model, last_state, resolve_method, same_tokens
-from vestige.models.lm_head import HeadChoice, choose_head
-from vestige.models.masking import Hide, mask_each, next_tokens
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.lm.head import HeadChoice, choose_head
+from vestige.models.lm.language_model import Head, kind_of, language_model, last_state, resolve_method, same_tokens
+from vestige.models.lm.likelihood import likelihoods, longest_first
+from vestige.models.tokens.align import Encoded, with_sink
+from vestige.models.tokens.masking import Hide, mask_each, next_tokens
 from vestige.progress import bar
 
 GOOD, BAD = "acceptable", "unacceptable"

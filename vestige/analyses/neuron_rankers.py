@@ -19,8 +19,8 @@ from vestige.neurons.minimal import train_subsets
 from vestige.neurons.rankers import RANKERS, agreement
 from vestige.neurons.ranking import rank, share_to_count
 from vestige.neurons.refit import refit
+from vestige.probes.elastic_net.polish import polish
 from vestige.progress import bar
-from vestige.solvers.polish import polish
 
 PROBE = "probe"
 """The ranking by the weights of an elastic-net probe (durrani2020)."""

@@ -21,8 +21,8 @@ from vestige.neurons.minimal import minimal_sets, train_subsets
 from vestige.neurons.ranking import rank
 from vestige.neurons.redundancy import Clusters, clusters_of, correlations, representatives
 from vestige.neurons.refit import refit
+from vestige.probes.elastic_net.polish import Polished, polish
 from vestige.progress import bar
-from vestige.solvers.polish import Polished, polish
 
 
 @dataclass(frozen=True)

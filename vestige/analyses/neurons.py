@@ -26,9 +26,9 @@ from vestige.neurons.ranking import Ranking, bottom, per_label, rank, share_to_c
 from vestige.neurons.refit import Refit, refit
 from vestige.neurons.search import GRID, Search, search_penalties
 from vestige.neurons.spread import by_layer, dominant_layer, overlap
+from vestige.probes.elastic_net.polish import Polished, polish
+from vestige.probes.elastic_net.proximal import Form
 from vestige.progress import bar
-from vestige.solvers.polish import Polished, polish
-from vestige.solvers.proximal import Form
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,22 @@ from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.settings import Count, Share, Whole
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError, ModelError
-from vestige.measures.likelihood import Likelihoods, Run, likelihoods, longest_first
 from vestige.measures.resampling import bootstrap_interval
-from vestige.models.align import Encoded
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.lm import Head, Kind, kind_of, language_model, last_state, resolve_method, same_tokens
-from vestige.models.lm_head import HeadChoice, choose_head, fitted_block
-from vestige.models.masking import (
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.lm.head import HeadChoice, choose_head, fitted_block
+from vestige.models.lm.language_model import (
+    Head,
+    Kind,
+    kind_of,
+    language_model,
+    last_state,
+    resolve_method,
+    same_tokens,
+)
+from vestige.models.lm.likelihood import Likelihoods, Run, likelihoods, longest_first
+from vestige.models.surgery.mixing import Mixer
+from vestige.models.tokens.align import Encoded
+from vestige.models.tokens.masking import (
     Cloze,
     Corrupt,
     Hide,
@@ -32,7 +41,6 @@ from vestige.models.masking import (
     text_blocks,
     uncut,
 )
-from vestige.models.mixing import Mixer
 from vestige.progress import bar
 
 EVERYTHING = "layers and embeddings"

@@ -12,9 +12,9 @@ from vestige.analyses.base import Outcome
 from vestige.analyses.failed_probe import failure
 from vestige.analyses.rows import WordRows
 from vestige.corpus.types import Task
+from vestige.probes.axes import on_principal_axes
+from vestige.probes.problem import Features, Fit, Scale, outlier_units, standard, unit_sizes
 from vestige.representations.store import Representations
-from vestige.solvers.axes import on_principal_axes
-from vestige.solvers.problem import Features, Fit, Scale, outlier_units, standard, unit_sizes
 
 Frame = Literal["raw", "standard", "principal"]
 """How probes read the rows of a layer: as they are; around their mean at unit scale; that, on their principal axes."""

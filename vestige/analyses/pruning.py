@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from vestige.analyses.settings import Some
 from vestige.analyses.tuning import TuningAnalysis, Variant, chosen_depths
 from vestige.finetune.recipe import Recipe
-from vestige.models.surgery import bottom_pruned, top_pruned
+from vestige.models.surgery.blocks import bottom_pruned, top_pruned
 
 _STRATEGIES = {"top": top_pruned, "bottom": bottom_pruned}
 

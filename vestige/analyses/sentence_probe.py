@@ -21,11 +21,11 @@ from vestige.analyses.settings import Count, Dropped, Penalty, Positive
 from vestige.corpus.control import sentence_baselines, sentence_types
 from vestige.corpus.types import Sentence, Task
 from vestige.errors import AnalysisError
+from vestige.probes.linear.senteval import SEED, SentEvalRecipe, solve_senteval
+from vestige.probes.problem import Scale
 from vestige.progress import bar
 from vestige.representations.pool import SENTENCE_POOLINGS
 from vestige.representations.store import Representations, lost_words
-from vestige.solvers.problem import Scale
-from vestige.solvers.senteval import SEED, SentEvalRecipe, solve_senteval
 
 LEAST_DEV = 10
 """Sentences by which a penalty can be chosen or training stopped."""

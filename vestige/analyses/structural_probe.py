@@ -19,11 +19,9 @@ from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.tree_scores import Averages, score_depths, score_distances, words_of
 from vestige.measures.trees import LENGTHS, PUNCTUATION_TAGS, is_punctuation, tree_depths, tree_distances, tree_problem
-from vestige.progress import bar
-from vestige.representations.store import Representations
-from vestige.solvers.axes import on_principal_axes
-from vestige.solvers.problem import RESIDENT_BYTES, Features, standard
-from vestige.solvers.structural import (
+from vestige.probes.axes import on_principal_axes
+from vestige.probes.problem import RESIDENT_BYTES, Features, standard
+from vestige.probes.structural import (
     Kind,
     Sentences,
     StructuralFit,
@@ -32,6 +30,8 @@ from vestige.solvers.structural import (
     sentence_losses,
     train_structural,
 )
+from vestige.progress import bar
+from vestige.representations.store import Representations
 
 DRAWN_LENGTHS = range(5, 21)
 """Lengths of the sentences whose predicted trees are kept to be drawn."""

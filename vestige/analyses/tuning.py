@@ -14,7 +14,7 @@ from vestige.errors import AnalysisError
 from vestige.finetune.recipe import Recipe, default_recipe, load_recipe, make_recipe
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.progress import bar
 
 

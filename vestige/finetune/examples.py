@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError
-from vestige.models.align import Encoded, align, encode_words
+from vestige.models.tokens.align import Encoded, align, encode_words
 
 _CHUNK = 512
 

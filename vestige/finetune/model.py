@@ -21,13 +21,13 @@ from vestige.errors import ModelError
 from vestige.finetune.examples import Example
 from vestige.finetune.problems import Problem, restore_problem
 from vestige.finetune.recipe import Lora, Recipe, make_recipe
-from vestige.models.adapter_patterns import check_patterns
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.load import load_backbone, load_tokenizer, quiet_transformers
-from vestige.models.reading import AS_IS
-from vestige.models.sources import model_folder
-from vestige.models.surgery import freeze
-from vestige.models.unroll import find_parts
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.encoders.reading import AS_IS
+from vestige.models.files.adapter_patterns import check_patterns
+from vestige.models.files.load import load_backbone, load_tokenizer, quiet_transformers
+from vestige.models.files.sources import model_folder
+from vestige.models.surgery.blocks import freeze
+from vestige.models.surgery.unroll import find_parts
 
 HEAD = "head.safetensors"
 LOG = "finetune.json"

@@ -24,13 +24,13 @@ from vestige.finetune.problems import find_problem
 from vestige.finetune.recipe import Lora, Recipe, load_recipe
 from vestige.finetune.score import check_fit, score, values
 from vestige.finetune.workplace import STATE, working
-from vestige.models.identity import config_identity, hash_tensors, tokenizer_digest
-from vestige.models.load import check_device, load_backbone, load_tokenizer
-from vestige.models.reading import AS_IS
-from vestige.models.sources import MINILM, model_folder
-from vestige.models.surgery import keep as keep_only
-from vestige.models.unroll import find_parts, unroll
-from vestige.models.weights import check_weight_files
+from vestige.models.encoders.reading import AS_IS
+from vestige.models.files.identity import config_identity, hash_tensors, tokenizer_digest
+from vestige.models.files.load import check_device, load_backbone, load_tokenizer
+from vestige.models.files.sources import MINILM, model_folder
+from vestige.models.files.weights import check_weight_files
+from vestige.models.surgery.blocks import keep as keep_only
+from vestige.models.surgery.unroll import find_parts, unroll
 from vestige.version import __version__
 
 VERSION = 3

@@ -20,9 +20,9 @@ from torch.nn import Module
 
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
-from vestige.models.align import Encoded
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.unroll import find_parts
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.surgery.unroll import find_parts
+from vestige.models.tokens.align import Encoded
 from vestige.representations.extract import batches_for
 from vestige.representations.pool import REDUCE, groups_for
 

@@ -20,11 +20,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from vestige.cache import write_file
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError, ModelError, RepresentationError, StorageError
-from vestige.models.align import Encoded, Overflow
-from vestige.models.encoder import Encoder
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.load import load_model
-from vestige.models.surgery import keep_blocks
+from vestige.models.encoders.encoder import Encoder
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.files.load import load_model
+from vestige.models.surgery.blocks import keep_blocks
+from vestige.models.tokens.align import Encoded, Overflow
 from vestige.neurons.spread import checked_ids
 from vestige.representations.extract import batches_for
 from vestige.representations.pool import REDUCE, SENTENCE_POOLINGS, WORD_POOLINGS, groups_for

@@ -19,7 +19,7 @@ BLOCK_BYTES = 64 << 20
 class Neurons:
     """(rows, neurons), read piece by piece; a neuron's id counts through the layers, embeddings first.
 
-    Layers may differ in width. Solvers read it like `vestige.solvers.problem.Features`.
+    Layers may differ in width. Solvers read it like `vestige.probes.problem.Features`.
     """
 
     layers: tuple[np.ndarray, ...]

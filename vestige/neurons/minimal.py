@@ -16,13 +16,13 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
-from vestige.solvers.path import BATCH, steps_for
-from vestige.solvers.problem import check_labels
-from vestige.solvers.proximal import Form, Probes, train
-from vestige.solvers.visit import Frame, Visit, refuse_not_finite
+from vestige.probes.elastic_net.path import BATCH, steps_for
+from vestige.probes.elastic_net.proximal import Form, Probes, train
+from vestige.probes.problem import check_labels
+from vestige.probes.visit import Frame, Visit, refuse_not_finite
 
 PASSES = 3.0
-"""See `vestige.solvers.path.steps_for`."""
+"""See `vestige.probes.elastic_net.path.steps_for`."""
 FEW = 800
 """Below so many columns a pass is cheap, and there are more of them in proportion, up to `MOST` times."""
 MOST = 6

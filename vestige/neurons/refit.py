@@ -19,9 +19,9 @@ from torch import Tensor
 
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.ranking import Ranking, rank, share_to_count
-from vestige.solvers.path import solve_path
-from vestige.solvers.polish import Polished, polish
-from vestige.solvers.proximal import Form
+from vestige.probes.elastic_net.path import solve_path
+from vestige.probes.elastic_net.polish import Polished, polish
+from vestige.probes.elastic_net.proximal import Form
 
 TOPS = (0.05, 0.1)
 """Shares of all neurons, from the top of a ranking, of which the overlap is reported."""

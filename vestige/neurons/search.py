@@ -21,8 +21,8 @@ from vestige.errors import AnalysisError
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.ranking import Ranking, bottom, rank, share_to_count, top
-from vestige.solvers.path import Path, Solution, solve_path
-from vestige.solvers.proximal import Form
+from vestige.probes.elastic_net.path import Path, Solution, solve_path
+from vestige.probes.elastic_net.proximal import Form
 
 GRID = (0.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 """The values of l1 and of l2 that the paper tries."""

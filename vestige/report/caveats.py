@@ -8,10 +8,10 @@ import pandas as pd
 from vestige.analyses.failed_probe import FAR
 from vestige.comparison.differences import LEAST_SENTENCES, Settings
 from vestige.comparison.failed import FAILED
+from vestige.probes.problem import OUTLIER
 from vestige.report.neuron_rows import ANALYSIS, FURTHER_ANALYSES, STABLE, TOP
 from vestige.report.warnings import OVERLAP, overlaps
 from vestige.report.wording import be, count, layers, listing, threshold
-from vestige.solvers.problem import OUTLIER
 
 FALLING = 0.02
 """A variational code that fell by more in the last tenth of training is not one that was found."""

@@ -14,8 +14,8 @@ from vestige.cache import cache_folder, explaining_storage, writing
 from vestige.corpus.types import Sentence, words_digest
 from vestige.digest import digest_json
 from vestige.errors import RepresentationError
-from vestige.models.align import Encoded, Overflow
-from vestige.models.encoder import Encoder, placed
+from vestige.models.encoders.encoder import Encoder, placed
+from vestige.models.tokens.align import Encoded, Overflow
 from vestige.progress import bar
 from vestige.representations.pool import POOLINGS, REDUCE, WORD_POOLINGS, groups_for, readable
 from vestige.representations.store import (

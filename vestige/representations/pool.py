@@ -13,8 +13,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from vestige.models.align import SINK, Encoded, without_sink
-from vestige.models.encoder import Encoder
+from vestige.models.encoders.encoder import Encoder
+from vestige.models.tokens.align import SINK, Encoded, without_sink
 
 WordPooling = Literal["first", "last", "mean", "max"]
 SentencePooling = Literal["cls", "sentence_mean", "sentence_word_mean", "sentence_last", "sentence_max"]

@@ -19,7 +19,7 @@ from vestige.analyses.base import Analysis, Inputs, Outcome, Own
 from vestige.cache import demand, remove, whole, writing
 from vestige.corpus.store import read_task
 from vestige.digest import digest_json
-from vestige.models.encoder import Encoder
+from vestige.models.encoders.encoder import Encoder
 from vestige.representations.store import Representations
 from vestige.study.making import load_source, tunable
 

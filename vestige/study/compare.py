@@ -17,8 +17,8 @@ from vestige.corpus.catalog import find_entry
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
 from vestige.errors import SpecError
-from vestige.models.encoder import Encoder
-from vestige.models.load import load_model
+from vestige.models.encoders.encoder import Encoder
+from vestige.models.files.load import load_model
 from vestige.study.making import Given
 from vestige.study.run import Study, StudyRun
 from vestige.study.spec import make_spec
@@ -57,8 +57,8 @@ def compare(
     deprel, chunk, semtag and pos before others, and one that uses no labels is run once. `format` and `options`
     say how files of your own are read; a test or dev set that they lack is cut from train, and the report says so.
     `tokenizer` is that of models in memory, or names one for tuned folders that lack theirs: a folder, or "base".
-    `sink` says what becomes of an attention sink (see vestige.models.reading); `on_unknown="allow"` goes on where
-    a tokenizer does not know a fifth of the tokens.
+    `sink` says what becomes of an attention sink (see vestige.models.encoders.reading); `on_unknown="allow"` goes on
+    where a tokenizer does not know a fifth of the tokens.
     """
     study = comparison(
         base, tuned, corpus, analyses=analyses, tasks=tasks, format=format, options=options, tokenizer=tokenizer,

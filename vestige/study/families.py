@@ -43,7 +43,7 @@ def expand_models(models: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _steps(name: str, model: Mapping[str, Any], where: str) -> dict[str, Any]:
-    from vestige.models.series import find_checkpoints
+    from vestige.models.files.series import find_checkpoints
 
     if "load" in model:
         raise SpecError(f"{where}: model {name!r} has both load and checkpoints", fix="keep one of them")

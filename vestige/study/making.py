@@ -12,12 +12,12 @@ from vestige.cache import give_up
 from vestige.corpus.types import Corpus
 from vestige.errors import ModelError, SpecError
 from vestige.finetune.train import Tuned, finetune
-from vestige.models.adapters import AdapterEncoder
-from vestige.models.elmo import is_elmo
-from vestige.models.encoder import Encoder
-from vestige.models.load import RANDOM_TWIN_SEED, check_device, load_model, random_twin
-from vestige.models.sources import model_folder
-from vestige.models.telmo import is_telmo
+from vestige.models.encoders.adapters import AdapterEncoder
+from vestige.models.encoders.elmo import is_elmo
+from vestige.models.encoders.encoder import Encoder
+from vestige.models.encoders.telmo import is_telmo
+from vestige.models.files.load import RANDOM_TWIN_SEED, check_device, load_model, random_twin
+from vestige.models.files.sources import model_folder
 from vestige.study.spec import StudySpec
 
 

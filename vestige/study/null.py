@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from vestige.corpus.types import Corpus
-from vestige.models.copies import CopiedEncoder
-from vestige.models.encoder import Encoder
+from vestige.models.encoders.copies import CopiedEncoder
+from vestige.models.encoders.encoder import Encoder
 from vestige.study.making import Given
 from vestige.study.run import Study, StudyRun
 

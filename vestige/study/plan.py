@@ -12,9 +12,9 @@ from vestige.corpus.store import save_task
 from vestige.corpus.types import Corpus, Task, words_digest
 from vestige.digest import digest_json
 from vestige.errors import SpecError, naming
-from vestige.models.encoder import Encoder, placed
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.lm_head import head_identity
+from vestige.models.encoders.encoder import Encoder, placed
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.lm.head import head_identity
 from vestige.progress import bar
 from vestige.representations.extract import represent
 from vestige.representations.store import Representations

@@ -13,7 +13,7 @@ from vestige.analyses import find_analysis
 from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
 from vestige.finetune.recipe import Count, Number, Recipe, Whole, load_recipe
-from vestige.models.reading import AS_IS, Reading
+from vestige.models.encoders.reading import AS_IS, Reading
 from vestige.study.families import expand_models, family_of
 from vestige.study.shorthands import names_of, plain_corpus, plain_mapping, plain_model, write_out
 from vestige.study.spec_checks import check_analyses, check_names, check_origins

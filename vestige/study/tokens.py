@@ -9,7 +9,7 @@ from typing import Any
 
 from vestige.corpus.types import Corpus
 from vestige.errors import ModelError
-from vestige.models.encoder import Encoder
+from vestige.models.encoders.encoder import Encoder
 from vestige.representations.store import Representations
 
 MOST_UNKNOWN = 0.2

@@ -17,8 +17,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
 from vestige.errors import SpecError
-from vestige.models.huggingface import HuggingFaceEncoder
-from vestige.models.load import find_tokenizer
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.files.load import find_tokenizer
 from vestige.study.cells import Cell
 from vestige.study.engines import local
 from vestige.study.failures import Failure

@@ -14,7 +14,7 @@ from vestige.analyses import attention as module
 from vestige.analyses.attention import Attention
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from vestige.finetune.model import load_tuned
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune
 from vestige.measures.erasure import Eraser, check_erasing, erasing, leace, word_states
-from vestige.models.lm import cloze_inputs
-from vestige.models.load import load_model
-from vestige.models.masking import mask_randomly
+from vestige.models.files.load import load_model
+from vestige.models.lm.language_model import cloze_inputs
+from vestige.models.tokens.masking import mask_randomly
 from vestige.representations.extract import represent
 from vestige.study.making import Given
 from vestige.study.run import Study
@@ -87,7 +87,7 @@ def test_a_top_layer_read_before_its_norm_is_erased_there():
 def test_a_hook_that_misses_the_layer_is_noticed(tiny_encoder, monkeypatch):
     encoder = tiny_encoder("bert")
     encoded = encoder.encode(tiny_lm.SENTENCES[:1])[0]
-    monkeypatch.setattr("vestige.models.unroll.Parts.own", lambda parts, index: parts.blocks[0])
+    monkeypatch.setattr("vestige.models.surgery.unroll.Parts.own", lambda parts, index: parts.blocks[0])
     with pytest.raises(AnalysisError, match="not what the model shows as layer 3"):
         check_erasing(encoder, 3, encoded)
 

@@ -16,10 +16,10 @@ from vestige.corpus.load import load_corpus
 from vestige.corpus.readers.blimp import read_blimp
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError, CorpusError, ModelError
-from vestige.models.align import SPECIAL
-from vestige.models.lm_head import HeadRecipe, LMHead, fit_head
-from vestige.models.load import load_model
-from vestige.models.masking import mask_each, text_blocks
+from vestige.models.files.load import load_model
+from vestige.models.lm.head import HeadRecipe, LMHead, fit_head
+from vestige.models.tokens.align import SPECIAL
+from vestige.models.tokens.masking import mask_each, text_blocks
 
 SHORT = {"block": 32, "resamples": 2}
 

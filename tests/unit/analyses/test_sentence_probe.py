@@ -23,7 +23,7 @@ from vestige.corpus.derive import derive_task
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError
-from vestige.models.align import SPECIAL
+from vestige.models.tokens.align import SPECIAL
 from vestige.representations.extract import represent
 from vestige.study.compare import compare
 

@@ -16,7 +16,7 @@ from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.rsa import rsa
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.representations.extract import represent as represent_sentences
 from vestige.representations.store import Representations
 

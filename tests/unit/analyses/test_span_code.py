@@ -8,8 +8,8 @@ from edge_corpora import corpus, represent
 from vestige.analyses.description_length import DescriptionLength
 from vestige.corpus.types import Corpus, Span, SpanPair
 from vestige.errors import AnalysisError
+from vestige.probes.codes.online import sending_order
 from vestige.report.curves import Curve, curve_frame
-from vestige.solvers.description import sending_order
 
 FEW = {"seeds": 1, "fractions": (0.3, 1.0)}
 LEXICAL = {"inputs": ("layer 0",), **FEW}

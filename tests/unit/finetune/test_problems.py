@@ -22,9 +22,9 @@ from vestige.finetune.problems.sentences import MeanHead
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.score import answer, score
 from vestige.finetune.train import finetune
-from vestige.models.align import Encoded
-from vestige.models.load import load_model
-from vestige.models.series import find_checkpoints
+from vestige.models.files.load import load_model
+from vestige.models.files.series import find_checkpoints
+from vestige.models.tokens.align import Encoded
 
 PROBLEMS = {
     "classes": (opinions, THOROUGH),

@@ -9,7 +9,7 @@ from vestige.finetune.problems import find_problem
 from vestige.finetune.recipe import load_recipe
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 
 
 def test_minilm_learns_from_a_few_pairs_of_mrpc(data, minilm, cache):

@@ -11,7 +11,7 @@ import tiny
 from unit.finetune import kill_training
 from vestige.digest import sha256_of_file
 from vestige.finetune.workplace import STATE, working
-from vestige.models.series import find_checkpoints
+from vestige.models.files.series import find_checkpoints
 
 
 def test_killed_at_random_steps_it_ends_with_the_same_weights(tmp_path):

@@ -20,8 +20,8 @@ from vestige.finetune.recipe import Recipe
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune, finetune_runs
 from vestige.finetune.workplace import STATE
-from vestige.models.load import load_model
-from vestige.models.series import find_checkpoints
+from vestige.models.files.load import load_model
+from vestige.models.files.series import find_checkpoints
 
 ONE = Recipe(epochs=1)
 
@@ -272,7 +272,7 @@ class TestWhatGoesWrong:
 
     def test_running_out_of_memory_says_what_to_change(self):
         from vestige.finetune.examples import Example
-        from vestige.models.align import Encoded
+        from vestige.models.tokens.align import Encoded
 
         batch = [Example(0, Encoded((1, 2, 3), (0, 0, 0), (0, 1, 2), 3, 3), 0)]
         with pytest.raises(ModelError, match="1 inputs of up to 3 tokens") as error, _explaining_memory(ONE, batch):

@@ -16,9 +16,9 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, 
 
 from vestige.corpus.types import Sentence
 from vestige.errors import ModelError
-from vestige.models.adapters import AdapterEncoder
-from vestige.models.load import load_model
-from vestige.models.surgery import keep_blocks
+from vestige.models.encoders.adapters import AdapterEncoder
+from vestige.models.files.load import load_model
+from vestige.models.surgery.blocks import keep_blocks
 
 SENTENCES = [
     Sentence("long", ("The", "fox", "didn't", "jump", "over", "unbelievable", "stories", ".")),

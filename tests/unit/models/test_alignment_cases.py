@@ -16,8 +16,8 @@ from transformers import BertConfig, BertModel
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError
-from vestige.models.align import Encoded
-from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.tokens.align import Encoded
 
 SPECIALS = 2
 """[CLS] words [SEP]"""

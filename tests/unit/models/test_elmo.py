@@ -11,8 +11,8 @@ import torch
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, ModelError
-from vestige.models.characters import CnnSettings, Options, spell
-from vestige.models.elmo import BiLM, ElmoSettings, ProjectedLSTM, is_elmo, load_elmo
+from vestige.models.encoders.characters import CnnSettings, Options, spell
+from vestige.models.encoders.elmo import BiLM, ElmoSettings, ProjectedLSTM, is_elmo, load_elmo
 
 OPTIONS = {
     "lstm": {

@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from vestige.errors import ModelError
-from vestige.models import adapter_patterns
-from vestige.models.load import load_model
+from vestige.models.files import adapter_patterns
+from vestige.models.files.load import load_model
 
 CODE = """
 from pathlib import Path

@@ -5,8 +5,8 @@ import json
 import pytest
 import tiny_lm
 
-from vestige.models import lm_head
-from vestige.models.lm_head import LMHead, choose_head, embeddings_digest, head_path
+from vestige.models.lm import head as lm_head
+from vestige.models.lm.head import LMHead, choose_head, embeddings_digest, head_path
 
 
 @pytest.fixture

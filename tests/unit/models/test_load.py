@@ -15,11 +15,11 @@ from transformers import AutoModel, AutoModelForTokenClassification, PreTrainedT
 
 from vestige.corpus.types import Sentence
 from vestige.errors import ModelError
-from vestige.models import load, sources
-from vestige.models.identity import weights_digest
-from vestige.models.load import load_model, random_twin
-from vestige.models.prefix_space import with_prefix_space
-from vestige.models.sources import minilm_folder, model_folder
+from vestige.models.files import load, sources
+from vestige.models.files.identity import weights_digest
+from vestige.models.files.load import load_model, random_twin
+from vestige.models.files.sources import minilm_folder, model_folder
+from vestige.models.tokens.prefix_space import with_prefix_space
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from transformers import (
 
 from vestige.corpus.types import Sentence
 from vestige.errors import ModelError
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 
 SENTENCES = [
     Sentence("long", ("The", "fox", "didn't", "jump", "over", "unbelievable", "stories", ".")),

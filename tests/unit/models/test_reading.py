@@ -10,11 +10,11 @@ from transformers import AutoModel, XLMConfig
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, ModelError
-from vestige.models.align import SINK, SPECIAL
-from vestige.models.anatomy import blocks
-from vestige.models.load import load_model
-from vestige.models.reading import Reading
-from vestige.models.surgery import keep_blocks
+from vestige.models.encoders.reading import Reading
+from vestige.models.files.load import load_model
+from vestige.models.surgery.anatomy import blocks
+from vestige.models.surgery.blocks import keep_blocks
+from vestige.models.tokens.align import SINK, SPECIAL
 from vestige.representations.extract import represent
 
 WORDS = ("The", "fox", "didn't", "jump", "over", "unbelievable", "stories", ".")

@@ -4,8 +4,8 @@ import pytest
 import tiny
 
 from vestige.errors import ModelError
-from vestige.models.load import load_model
-from vestige.models.series import Checkpoints, find_checkpoints
+from vestige.models.files.load import load_model
+from vestige.models.files.series import Checkpoints, find_checkpoints
 
 STEPS = (5, 10, 100)
 

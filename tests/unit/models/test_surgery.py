@@ -17,8 +17,8 @@ from transformers import (
 
 from vestige.corpus.types import Sentence
 from vestige.errors import ModelError
-from vestige.models.load import load_model
-from vestige.models.surgery import (
+from vestige.models.files.load import load_model
+from vestige.models.surgery.blocks import (
     alternate_pruned,
     bottom_pruned,
     freeze,
@@ -29,7 +29,7 @@ from vestige.models.surgery import (
     symmetric_pruned,
     top_pruned,
 )
-from vestige.models.unroll import find_parts, unroll
+from vestige.models.surgery.unroll import find_parts, unroll
 
 IDS = torch.tensor([[5, 9, 11, 7, 6, 12]])
 

@@ -13,7 +13,7 @@ import torch
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, ModelError
-from vestige.models.telmo import is_telmo, load_telmo
+from vestige.models.encoders.telmo import is_telmo, load_telmo
 
 CONFIG = {
     "dataset_reader": {

@@ -11,7 +11,7 @@ from transformers import BertForMaskedLM, BertModel
 
 from vestige.corpus.types import Sentence
 from vestige.errors import ModelError
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.representations.extract import represent
 
 SENTENCES = [

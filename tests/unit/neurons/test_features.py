@@ -14,9 +14,9 @@ from transformers import AutoModel
 
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError, CorpusError, ModelError, RepresentationError, StorageError
-from vestige.models.characters import CnnSettings
-from vestige.models.elmo import BiLM, ElmoEncoder, ElmoSettings
-from vestige.models.load import load_model
+from vestige.models.encoders.characters import CnnSettings
+from vestige.models.encoders.elmo import BiLM, ElmoEncoder, ElmoSettings
+from vestige.models.files.load import load_model
 from vestige.neurons.features import NeuronFeatures
 from vestige.neurons.matrix import Neurons
 from vestige.representations.extract import represent

@@ -7,7 +7,7 @@ import torch
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.ranking import rank
 from vestige.neurons.refit import Refit, refit
-from vestige.solvers.polish import Polished, polish
+from vestige.probes.elastic_net.polish import Polished, polish
 
 ROWS, WIDTH, TELLING = 400, 60, 6
 

@@ -14,7 +14,7 @@ import torch
 
 from vestige.corpus.types import Sentence
 from vestige.errors import RepresentationError, StorageError
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.representations.extract import represent
 from vestige.representations.store import FORMAT, Representations, create_layers
 

@@ -14,8 +14,8 @@ from transformers import AutoModel
 
 from unit.models import test_elmo as elmo
 from vestige.errors import CorpusError, ModelError, SpecError
-from vestige.models import adapters
-from vestige.models.load import load_model
+from vestige.models.encoders import adapters
+from vestige.models.files.load import load_model
 from vestige.study.families import expand_models
 from vestige.study.making import Given
 from vestige.study.plan import make_plan

@@ -7,7 +7,7 @@ import tiny
 import tiny_lm
 import torch
 
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.report.reading import Reading
 from vestige.study.making import Given
 from vestige.study.run import Study

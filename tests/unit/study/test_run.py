@@ -12,7 +12,7 @@ import vestige
 from vestige.analyses.layer_probe import LayerProbe
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError, ModelError, SpecError
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.report.warnings import warnings
 from vestige.study import differences
 from vestige.study.run import Study, StudyRun

@@ -8,7 +8,7 @@ from small_study import study
 
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import ModelError
-from vestige.models.load import load_model
+from vestige.models.files.load import load_model
 from vestige.report.warnings import warnings
 from vestige.study.plan import make_plan
 from vestige.study.run import Study

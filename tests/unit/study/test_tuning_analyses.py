@@ -132,7 +132,7 @@ def test_a_depth_the_model_does_not_have(raw, tmp_path, analysis, depths, told):
 
 
 def test_a_model_in_memory_cannot_be_tuned(raw, tmp_path):
-    from vestige.models.load import load_model
+    from vestige.models.files.load import load_model
 
     given = Given({"base": load_model(tiny.model("bert", layers=2), tokenizer=tiny.tokenizer("bert"))})
     spec = make_spec({**raw, "analyses": [{"freezing": TASK}]})

@@ -21,8 +21,8 @@ from vestige.finetune.examples import Example
 from vestige.finetune.metrics import Statistic
 from vestige.finetune.problems.base import Problem, limit_of
 from vestige.finetune.recipe import Recipe
-from vestige.models.align import Encoded
-from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.tokens.align import Encoded
 
 _NO_ANSWER = "no answer"
 _CHUNK = 256

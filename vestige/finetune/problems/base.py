@@ -12,8 +12,8 @@ from vestige.corpus.types import Sentence, Task
 from vestige.finetune.examples import Example
 from vestige.finetune.metrics import Statistic
 from vestige.finetune.recipe import Recipe
-from vestige.models.align import Encoded
-from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
+from vestige.models.tokens.align import Encoded
 
 
 class Problem(ABC):

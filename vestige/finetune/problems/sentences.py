@@ -16,7 +16,7 @@ from vestige.finetune.examples import Example, encode
 from vestige.finetune.metrics import Statistic
 from vestige.finetune.problems.base import Problem, cut_note, limit_of
 from vestige.finetune.recipe import Recipe
-from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
 
 
 class MeanHead(nn.Module):

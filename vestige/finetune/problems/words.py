@@ -14,7 +14,7 @@ from vestige.finetune.examples import Example, encode
 from vestige.finetune.metrics import Statistic
 from vestige.finetune.problems.base import Problem, cut_note, limit_of, word_weights
 from vestige.finetune.recipe import Recipe
-from vestige.models.huggingface import HuggingFaceEncoder
+from vestige.models.encoders.huggingface import HuggingFaceEncoder
 
 _NONE = -100
 

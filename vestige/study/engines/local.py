@@ -15,7 +15,7 @@ from contextlib import suppress
 from queue import Empty, Queue
 
 from vestige.errors import VestigeError
-from vestige.models.encoder import Encoder
+from vestige.models.encoders.encoder import Encoder
 from vestige.progress import Bar, bar
 from vestige.study.cells import Cell, run_cell
 from vestige.study.failures import Failure, describe

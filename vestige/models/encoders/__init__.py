@@ -1,0 +1,1 @@
+"""Encoders: words in, hidden states of every layer out."""

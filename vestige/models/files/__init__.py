@@ -1,0 +1,1 @@
+"""Where a model's files lie, and loading them: safetensors only, verified after loading."""

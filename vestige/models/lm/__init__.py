@@ -1,0 +1,1 @@
+"""Encoders as language models: heads, and how probable texts are."""

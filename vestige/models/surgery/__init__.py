@@ -1,0 +1,1 @@
+"""Blocks of a model taken out, exchanged, frozen or unrolled."""

@@ -1,0 +1,1 @@
+"""Words and sub-words: alignment, chat templates, masking."""

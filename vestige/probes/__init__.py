@@ -1,0 +1,1 @@
+"""Learners: rows of hidden states in, probes out. Nothing here knows a study or a page."""

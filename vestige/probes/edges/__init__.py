@@ -1,0 +1,1 @@
+"""Probes of spans and pairs of spans."""

@@ -1,0 +1,1 @@
+"""Sparse probes over all neurons: a path of penalties, and one probe polished."""

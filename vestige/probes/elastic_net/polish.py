@@ -1,0 +1,100 @@
+"""One probe trained on until it is as good as its price allows, and how far from the optimum it is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.errors import AnalysisError
+from vestige.probes.elastic_net.path import BATCH, steps_for
+from vestige.probes.elastic_net.proximal import Form, Probes, train
+from vestige.probes.linear.quasi_newton import Penalty, duality_gap, evaluate
+from vestige.probes.problem import check_labels
+from vestige.probes.visit import Frame, Rows, Visit, refuse_not_finite
+
+RATE = 1.7e-3
+"""On rows of unit size; halved every round."""
+
+
+@dataclass(frozen=True)
+class Polished:
+    """A probe with its objective over all training rows."""
+
+    weights: Tensor
+    """(width, classes)."""
+    biases: Tensor
+    objective: float
+    gap: float
+    """An upper bound on what is missing to the optimum (see quasi_newton); NaN for NeuroX's objective."""
+    passes: float
+
+    @property
+    def zeros(self) -> float:
+        """Share of weights that are exactly zero."""
+        return float((self.weights == 0).double().mean())
+
+
+def polish(
+    source: Rows,
+    labels: Tensor,
+    classes: int,
+    l1: float,
+    l2: float,
+    *,
+    start: tuple[Tensor, Tensor] | None = None,
+    form: Form = "squared",
+    tolerance: float = 1e-2,
+    rounds: int = 6,
+    passes: float = 2.0,
+    seed: int = 0,
+) -> Polished:
+    """Rounds, each at half the rate of the last, until the gap is within `tolerance`.
+
+    A round has `passes` passes (see `steps_for`). It also ends when a round gains less than a tenth
+    of the tolerance. `start` holds weights and biases, for example of a path.
+    """
+    check_labels(labels, classes, len(source))
+    gold = labels.unsqueeze(0)
+    frame = Frame.of(source)
+    probes = Probes.at_zero(gold, source.width, classes, [l1], [l2], form, frame)
+    if start is not None:
+        _check_start(start, probes)
+        probes.start_from(0, *start)
+    batches = iter(Visit(source, BATCH, seed, centre=frame.centre))
+    steps = steps_for(passes, len(source))
+    best = _measured(source, gold, probes, 0.0)
+    if not np.isfinite(best.objective):
+        for span, rows in source.blocks():
+            refuse_not_finite(rows, np.arange(span.start, span.stop))
+    rate = RATE if start is not None else 4 * RATE
+    for round_ in range(rounds):
+        train(probes, batches, gold, steps, rate / 2**round_, last=0.5)
+        now = _measured(source, gold, probes, best.passes + steps * BATCH / len(source))
+        gained = best.objective - now.objective
+        best = now if gained >= 0 else Polished(best.weights, best.biases, best.objective, best.gap, now.passes)
+        if best.gap <= tolerance or (round_ > 1 and 0 <= gained < tolerance / 10):
+            break
+    return best
+
+
+def _check_start(start: tuple[Tensor, Tensor], probes: Probes) -> None:
+    if start[0].shape != probes.weights.shape or start[1].shape != probes.biases.shape:
+        raise AnalysisError(
+            f"a start of {tuple(start[0].shape)} weights and {tuple(start[1].shape)} biases for a probe of "
+            f"{tuple(probes.weights.shape)} and {tuple(probes.biases.shape)}",
+            fix="start from a probe of the same columns and classes",
+        )
+
+
+def _measured(source: Rows, labels: Tensor, probes: Probes, passes: float) -> Polished:
+    """Objective and gap over all rows."""
+    weights, biases = probes.solution(0)
+    extended = torch.cat([weights, biases.unsqueeze(0)]).unsqueeze(0)
+    at = evaluate(source, labels, extended)
+    penalty = Penalty(probes.l1.view(-1, 1, 1), probes.l2.view(-1, 1, 1))
+    if probes.form == "squared":
+        objective, gap = at.loss + penalty.value(weights.unsqueeze(0)), duality_gap(at, extended, penalty)
+        return Polished(weights, biases, float(objective), float(gap), passes)
+    norms = float(probes.l1) * float(weights.abs().sum()) + float(probes.l2) * float(weights.norm())
+    return Polished(weights, biases, float(at.loss) + norms, float("nan"), passes)

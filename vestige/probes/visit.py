@@ -1,0 +1,152 @@
+"""In which order training rows are visited: shuffled, and without reading a disk at random."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vestige.errors import AnalysisError, RepresentationError
+from vestige.probes.problem import RESIDENT_BYTES
+
+SAMPLE = 4096
+"""Rows from which a property of all of them is told."""
+STRETCH = 128
+"""Neighbouring rows that are read from disk at once."""
+WINDOW = 32
+"""Stretches, from anywhere in the corpus, that are shuffled together."""
+
+
+class Rows(Protocol):
+    """What solvers read: `Features` of a layer, or the `Neurons` of all of them."""
+
+    @property
+    def width(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def rows(self, which: slice | np.ndarray) -> Tensor: ...
+
+    def blocks(self, size: int = ...) -> Iterator[tuple[slice, Tensor]]: ...
+
+
+def sample_rows(count: int, seed: int = 0) -> np.ndarray:
+    """Numbers of up to `SAMPLE` rows, from everywhere, in order."""
+    if count <= SAMPLE:
+        return np.arange(count)
+    return np.sort(np.random.default_rng([seed, count, 1]).choice(count, SAMPLE, replace=False))
+
+
+def typical_size(rows: Tensor) -> float:
+    """Root mean square of the values; 1 where all are zero."""
+    return float(rows.double().square().mean().sqrt()) or 1.0
+
+
+def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
+    """Name the first value of `rows` that is NaN or infinite, if there is one; `which` are the numbers of the rows."""
+    bad = ~torch.isfinite(rows)
+    if bool(bad.any()):
+        row, column = bad.nonzero()[0].tolist()
+        raise RepresentationError(
+            f"row {which[row]}, column {column} of the training rows (both counted from 0) is {rows[row, column]:g}",
+            fix="check the model and extract its representations again, in float32",
+        )
+
+
+def refuse_diverged(biases: Tensor, rows: Tensor, which: np.ndarray) -> None:
+    """End a training whose probes are no numbers any more, and say whether the rows of the last step are to blame."""
+    if bool(torch.isfinite(biases).all()):
+        return
+    refuse_not_finite(rows, which)
+    raise AnalysisError(
+        "the weights of a probe have grown beyond all numbers, though the rows are finite",
+        fix="train with a lower rate or stronger penalties",
+    )
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where rows lie and how large they are around there, told from a sample.
+
+    Probes are trained on rows with the centre taken off. As biases are free of penalty that is
+    the same problem, but one whose columns do not all pull at the biases.
+    """
+
+    centre: Tensor
+    """(width,)."""
+    size: float
+    """Root mean square of the rows around the centre."""
+
+    @classmethod
+    def of(cls, source: Rows, which: np.ndarray | None = None) -> "Frame":
+        """The frame that a sample shows, or the rows `which`."""
+        which = sample_rows(len(source)) if which is None else which
+        rows = source.rows(which)
+        refuse_not_finite(rows, which)
+        centre = rows.double().mean(0).float()
+        return cls(centre, typical_size(rows - centre))
+
+
+class Visit:
+    """Endless mini-batches (rows, row numbers), no row again before the others had their turn.
+
+    A remainder smaller than a batch waits for the next round.
+
+    Rows that fit into memory are permuted freely. Larger sets are read in stretches of neighbours,
+    drawn from everywhere, and shuffled within a window of them.
+    """
+
+    def __init__(
+        self,
+        source: Rows,
+        batch: int,
+        seed: int,
+        resident_bytes: int | None = None,
+        centre: Tensor | None = None,
+    ) -> None:
+        """`centre` (width,) is taken off every row."""
+        self.source, self.batch, self.seed, self.centre = source, min(batch, len(source)), seed, centre
+        self.memory: Tensor | None = None
+        if len(source) * source.width * 4 <= (RESIDENT_BYTES if resident_bytes is None else resident_bytes):
+            self.memory = self._resident()
+
+    def __iter__(self) -> Iterator[tuple[Tensor, np.ndarray]]:
+        return self.batches()
+
+    def batches(self, stage: int = 0) -> Iterator[tuple[Tensor, np.ndarray]]:
+        """The visit from its beginning, in an order that is this stage's own."""
+        rng = np.random.default_rng([self.seed, len(self.source), stage])
+        while True:
+            yield from self._shuffled(rng) if self.memory is not None else self._by_windows(rng)
+
+    def _rows(self, span: slice) -> Tensor:
+        rows = self.source.rows(span)
+        return rows if self.centre is None else rows - self.centre
+
+    def _resident(self) -> Tensor:
+        if self.centre is None:
+            return self.source.rows(slice(0, len(self.source)))
+        memory = torch.empty(len(self.source), self.source.width)
+        for span, rows in self.source.blocks():
+            torch.sub(rows, self.centre, out=memory[span])
+        return memory
+
+    def _shuffled(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, np.ndarray]]:
+        assert self.memory is not None
+        order = rng.permutation(len(self.source))
+        for start in range(0, len(order) - self.batch + 1, self.batch):
+            which = order[start : start + self.batch]
+            yield self.memory.index_select(0, torch.from_numpy(which)), which
+
+    def _by_windows(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, np.ndarray]]:
+        starts = rng.permutation(np.arange(0, len(self.source), STRETCH))
+        for first in range(0, len(starts), WINDOW):
+            spans = [slice(s, min(s + STRETCH, len(self.source))) for s in np.sort(starts[first : first + WINDOW])]
+            rows = torch.cat([self._rows(span) for span in spans])
+            numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+            order = rng.permutation(len(numbers))
+            for start in range(0, max(1, len(order) - self.batch + 1), self.batch):
+                which = order[start : start + self.batch]
+                yield rows.index_select(0, torch.from_numpy(which)), numbers[which]

@@ -1,1 +1,0 @@
-"""Learners that train many probes in one pass over the data."""
