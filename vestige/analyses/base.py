@@ -1,12 +1,12 @@
-"""What an analysis is: typed parameters, a statement of what it needs, and one method.
+"""What an analysis is: typed parameters, a statement of what it needs and what it measures, and one method.
 
-From the one class come the YAML schema, the cache key, the CLI's listing and the pairing of base
-and tuned models in `compare`.
+From the one class come the YAML schema, the cache key, the CLI's listing and help, the comparison of base and tuned
+models, and a page of the report.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_type_hints
@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Literal, get_type_hints
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from vestige.analyses.metric import Metric
+from vestige.analyses.schema import ROW
 from vestige.corpus.types import Level, Task
 from vestige.errors import AnalysisError
 from vestige.models.encoders.encoder import Encoder
@@ -36,8 +38,8 @@ class Inputs:
     """What an analysis is given."""
 
     task: Task
-    representations: Mapping[str, Representations]
-    """By split; of the analysis' first pooling."""
+    poolings: Mapping[str, Mapping[str, Representations]]
+    """By pooling that the analysis asks for, then by split."""
     model: str
     baseline: bool = False
     """Whether the model is itself a baseline (a random twin): its own controls are not needed."""
@@ -55,6 +57,15 @@ class Inputs:
     """Where models that the analysis makes are kept."""
     reference: "Inputs | None" = None
     """The same of the model it is compared with, where the analysis takes two."""
+
+    @property
+    def representations(self) -> Mapping[str, Representations]:
+        """By split; of the analysis' first pooling."""
+        return next(iter(self.poolings.values()), {})
+
+    def of_pooling(self, pooling: str) -> "Inputs":
+        """The same with one pooling alone."""
+        return replace(self, poolings={pooling: self.poolings[pooling]})
 
     def split(self, name: str) -> Representations:
         """The representations of a split, or an error that says what lacks them."""
@@ -80,9 +91,11 @@ class Outcome:
     items: dict[str, np.ndarray] = field(default_factory=dict)
     tables: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     """By name, kept beside the rows: a ranking of neurons, for example."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """Declared metrics that have no row, and why: 'the model has no language-model head'."""
 
     def add(self, metric: str, value: float, **where: Any) -> None:
-        """One row; `where` names layer, label, subset, axis, x, probe_seed or n."""
+        """One row; `where` are columns of `vestige.analyses.schema.ROW`: layer, label, x, low, high, n, ..."""
         self.rows.append({"metric": metric, "value": float(value), **where})
 
 
@@ -102,8 +115,13 @@ class Analysis(ABC):
     """Whether an analysis of two models also says something of one that has no reference."""
     uses_labels: ClassVar[bool] = True
     """Whether `run` reads the labels of a task; one that reads words alone is run once per corpus."""
-    right: ClassVar[str] = "accuracy"
-    """What the share of right items is called."""
+    metrics: ClassVar[tuple[Metric, ...]]
+    """Every number that it may report; a row of another is an error when the cell is run."""
+    in_domain: ClassVar[str] = ""
+    """A table of what was found without each group of sentences (columns metric, layer, left_out, value), by which a
+    tuned model is compared on the corpus it was tuned on and on others."""
+    selection: ClassVar[str] = ""
+    """A table of ranked neurons (columns neuron, layer, refit, ...), of which selections are compared."""
     version: ClassVar[int] = 1
     """Raised when the same parameters would give other numbers: cached cells are then not reused."""
 
@@ -124,6 +142,11 @@ class Analysis(ABC):
         Comparisons then take the variance over seeds into intervals and tests; with one seed they only describe.
         """
         return False
+
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        """The metrics that it reports under these parameters; of those that it may."""
+        return self.metrics
 
     @property
     def poolings(self) -> tuple[str, ...]:
@@ -153,3 +176,34 @@ class Analysis(ABC):
 @cache
 def _checker(kind: type[Analysis], setting: str) -> TypeAdapter[Any]:
     return TypeAdapter(get_type_hints(kind, include_extras=True)[setting])
+
+
+def check_rows(analysis: Analysis, outcome: Outcome) -> None:
+    """Every row is of a declared metric along a declared axis, in known columns; else the author is told."""
+    known = {metric.name: metric for metric in analysis.given}
+    columns = {column.name for column in ROW}
+    for row in outcome.rows:
+        metric = known.get(row["metric"])
+        where = f"analysis {analysis.name!r}"
+        if metric is None:
+            raise AnalysisError(
+                f"{where} reports {row['metric']!r}, which it does not declare under these parameters",
+                fix=f"declare a Metric({row['metric']!r}, ...) among its metrics, or correct the name",
+            )
+        if unknown := set(row) - columns:
+            raise AnalysisError(
+                f"{where} says {sorted(unknown)[0]!r} of {metric.name!r}, which is no column of results",
+                fix=f"use columns among {', '.join(sorted(columns))}",
+            )
+        _check_axis(row, metric, where)
+
+
+def _check_axis(row: dict[str, Any], metric: Metric, where: str) -> None:
+    on = row.get("axis") or ("layer" if row.get("layer") is not None else ""), row.get("axis2") or ""
+    declared = [(axis.name, axis.second) for axis in metric.along]
+    if on not in declared:
+        lies, *names = (" and ".join(map(repr, filter(None, pair))) or "no axis" for pair in (on, *declared))
+        raise AnalysisError(
+            f"{where} reports {metric.name!r} along {lies}, but declares it along {', '.join(names)}",
+            fix="declare the axis in the metric's `along`, or correct the row",
+        )

@@ -1,0 +1,73 @@
+"""How a metric of base and tuned models is compared: from the tables an analysis leaves to sums per sentence.
+
+Every estimator is a ratio of sums over sentences, so that all share one path to intervals, tests, equivalence,
+variance split and false-discovery control (`vestige.comparison.differences`). An estimator names a table that the
+analysis leaves beside its rows (columns `sentence`, `probe_seed` and any of the columns that say where a number lies,
+see `vestige.analyses.schema`), the rows of it that count, and the columns that are summed. Each different place in
+the table (a layer, an input, a share of neurons) is compared by itself.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Base of all: which rows of which table count."""
+
+    table: str = "items"
+    where: tuple[tuple[str, Any], ...] = ()
+    """Columns and the value each must have: (("subset", "task"),). They say which rows count, not where they lie."""
+
+
+@dataclass(frozen=True)
+class Share(Estimator):
+    """The share of items that are right; an item is (sentence, word), and only items that all models have count."""
+
+    column: str = "correct"
+
+
+@dataclass(frozen=True)
+class Mean(Estimator):
+    """The mean of a real-valued item; an item is (sentence, word), or a sentence where there is no column `word`."""
+
+    column: str = "value"
+
+
+@dataclass(frozen=True)
+class Ratio(Estimator):
+    """A sum over a sum, a row per sentence. The denominators are those of the task, the same for all models."""
+
+    numerator: str = "value"
+    denominator: str = "n"
+    count: str = ""
+    """A column that must be equal in all models for a sentence to be compared; reported as the number of items."""
+
+
+@dataclass(frozen=True)
+class F1(Estimator):
+    """Twice the hits over predicted and gold labels, a row per sentence; denominators differ between models."""
+
+    hits: str = "hits"
+    predicted: str = "predicted"
+    gold: str = "gold"
+    count: str = "targets"
+    """A column that must be equal in all models for a sentence to be compared; reported as the number of items."""
+
+
+@dataclass(frozen=True)
+class StrataMean(Estimator):
+    """The mean over strata (sentence lengths) of the mean of a sentence's value; a row per sentence."""
+
+    column: str = "value"
+    strata: str = "words"
+    strata_range: tuple[int, int] = (0, 2**31)
+    """Strata from the first number to the second, both included; sentences of others are left out."""
+
+
+@dataclass(frozen=True)
+class Difference(Estimator):
+    """One share minus another of the same sentences: selectivity. The first is averaged over its seeds."""
+
+    first: Share = Share()
+    second: Share = Share()

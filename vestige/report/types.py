@@ -1,0 +1,112 @@
+"""What a page is made of: findings, figures, tables, sections. Everything else in this room builds or writes these."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One statement: what it is about, what it says, and how much it matters."""
+
+    lead: str
+    text: str
+    kind: str
+    """A verdict (lower, higher, unchanged, undecided, described), or note: the colour of its mark."""
+    weight: float = 0.0
+    """How much it matters: of a change its size in margins of equivalence; what claims nothing is below 1."""
+    key: tuple[str, ...] = ()
+    """Analysis, corpus, task, params and model, as far as it is of one; empty where it is of several."""
+
+    def __str__(self) -> str:
+        return f"{self.lead}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A Vega-Lite specification, and what it shows for those who cannot see it."""
+
+    spec: dict[str, Any]
+    description: str
+    width: int | None = None
+    """Pixels, where it must not be squeezed into the width of the page; None: it fills its place."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture that is no chart."""
+
+    title: str
+    picture: Markup
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of strings; `marks` names the verdict of a row where it has one."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    marks: Sequence[str] = field(default_factory=tuple)
+    words: int = 1
+    """So many columns from the left are words, not numbers."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Figures and tables that stay folded until asked for."""
+
+    title: str
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+
+
+@dataclass
+class Block:
+    """A heading, a line that says what is shown, and then figures, drawings and tables."""
+
+    heading: str
+    lede: str = ""
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    folded: list[Folded] = field(default_factory=list)
+    drawings: list[Drawing] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    note: str = ""
+    """Small print under the figures."""
+    closed: bool = False
+    """Whether the whole block stays folded."""
+
+
+@dataclass
+class Section:
+    """All that is shown of one task, or of one view over all tasks."""
+
+    title: str
+    name: str
+    """corpus/task, for those who look for it; empty of a view over several."""
+    findings: list[Finding] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+
+
+@dataclass
+class Page:
+    """What one analysis has to say; several analyses may share one (layer probes of words and of sentences)."""
+
+    title: str
+    lede: str = ""
+    sections: list[Section] = field(default_factory=list)
+    overview: str = ""
+    """One sentence over everything, at the top of the whole report."""
+    limits: list[str] = field(default_factory=list)
+    """What the numbers of this analysis do not say, a line each."""
+    explorer: list[dict[str, Any]] = field(default_factory=list)
+    """Views of the neuron explorer (data for the script of the page)."""
+    explorer_note: str = ""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings of all sections, in order."""
+        return [finding for section in self.sections for finding in section.findings]
