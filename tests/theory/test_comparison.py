@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from compared import TASK, compare_items
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from vestige.comparison.differences import Settings, compare_items, control_false_discoveries
+from vestige.comparison.differences import Settings, control_false_discoveries
 from vestige.comparison.pairing import pair
 from vestige.errors import AnalysisError
 
@@ -83,8 +84,8 @@ def test_items_only_one_side_has_are_left_out_and_counted():
     lengths, base, tuned = simulate(rng)
     fewer = items(tuned, lengths)
     fewer = fewer[~((fewer["sentence"] == "s0") & (fewer["word"] == lengths[0] - 1))]
-    paired = pair(items(base, lengths), [fewer])
-    assert paired.dropped == 1 and paired.words.sum() == lengths.sum() - 1
+    (paired,) = pair(TASK, items(base, lengths), [fewer])
+    assert paired.dropped == 1 and paired.items == paired.units.sum() == lengths.sum() - 1
 
 
 def test_nothing_in_common_is_an_error():
@@ -92,7 +93,7 @@ def test_nothing_in_common_is_an_error():
     lengths, base, _ = simulate(rng)
     other = items(base, lengths).assign(sentence=lambda f: "x" + f["sentence"])
     with pytest.raises(AnalysisError, match="different sentences"):
-        pair(items(base, lengths), [other])
+        pair(TASK, items(base, lengths), [other])
 
 
 def test_null_p_values_are_uniform_and_false_discoveries_rare():
@@ -217,4 +218,4 @@ def test_the_same_two_sentences_before_and_after_are_not_called_unchanged():
 def test_a_side_without_items_is_an_error():
     lengths, base, _ = simulate(np.random.default_rng(4))
     with pytest.raises(AnalysisError, match="different sentences"):
-        pair(items(base, lengths), [items(base, lengths).head(0)])
+        pair(TASK, items(base, lengths), [items(base, lengths).head(0)])

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from compared import compare_items
 
-from vestige.comparison.differences import Settings, compare_items, control_false_discoveries
+from vestige.comparison.differences import Settings, control_false_discoveries
 from vestige.comparison.uncertainty import Scores, judge_differences
 
 SENTENCES, WORDS = 120, 10
@@ -118,7 +119,7 @@ def test_an_item_that_one_layer_lacks_is_left_out_of_all_and_counted():
     found = compare_items(base, [tuned[~lacking]], FEW)
     kept = ~((base["sentence"] == "s0") & (base["word"] == 0))
     expected = compare_items(base[kept], [tuned[kept]], FEW)
-    assert found["dropped_items"].tolist() == [1, 1] and (found["words"] == 149).all()
+    assert found["dropped_items"].tolist() == [1, 1] and (found["items"] == 149).all()
     pd.testing.assert_frame_equal(found.drop(columns="dropped_items"), expected.drop(columns="dropped_items"))
 
 

@@ -1,10 +1,10 @@
 """In the domain and out of it: is a tuned model less like its base on the corpus it was tuned on?
 
-merchant2020 section 6. Works on the tables `similarity` that the similarity analysis leaves for every
-corpus: what was found, and what without each group of sentences.
+merchant2020 section 6. Works on the tables that an analysis leaves for every corpus (`Analysis.in_domain`): what was
+found, and what without each group of sentences.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,15 @@ from vestige.measures.jackknife import LEAST_GROUPS, Estimate, mean_difference
 
 
 def compare_domains(
-    inside: Sequence[pd.DataFrame], outside: Sequence[pd.DataFrame], settings: Settings | None = None
+    inside: Sequence[pd.DataFrame],
+    outside: Sequence[pd.DataFrame],
+    margins: Mapping[str, float],
+    settings: Settings | None = None,
 ) -> pd.DataFrame:
-    """Similarity in the domain minus that out of it, per measure (`metric`) and layer; empty without intervals.
+    """A metric in the domain minus that out of it, per metric and layer; empty without intervals.
 
-    `inside` and `outside` are the tables of the same runs of a tuned model. `in_domain`, `out_of_domain`
+    `inside` and `outside` are the tables of the same runs of a tuned model, with columns metric, layer, left_out
+    (-1: nothing) and value; `margins` are those of equivalence, by metric. `in_domain`, `out_of_domain`
     and `difference` are means over runs, `sd_tuning_run` is the deviation of the difference over them.
     """
     settings = settings or Settings()
@@ -39,7 +43,8 @@ def compare_domains(
                 "low": float(low),
                 "high": float(high),
                 "p": float(found.p),
-                "p_equivalence": float(found.outside(settings.margin)),
+                "p_equivalence": float(found.outside(margins[key[0]])),
+                "margin": margins[key[0]],
                 "sd_tuning_run": (values[0] - values[1]).std(ddof=1) if len(ones) > 1 else np.nan,
                 "runs": len(ones),
             }
@@ -48,9 +53,9 @@ def compare_domains(
 
 
 def _estimates(table: pd.DataFrame) -> dict[tuple[str, int], Estimate]:
-    """By measure and layer, those that have an interval."""
+    """By metric and layer, those that have an interval."""
     found = {}
-    for (metric, layer), rows in table.groupby(["measure", "layer"], sort=False, observed=True):
+    for (metric, layer), rows in table.groupby(["metric", "layer"], sort=False, observed=True):
         whole = rows["left_out"] == -1
         without = rows.loc[~whole, "value"].to_numpy()
         if len(without) >= LEAST_GROUPS:

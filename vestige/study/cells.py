@@ -15,28 +15,14 @@ import torch
 from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
-from vestige.analyses.base import Analysis, Inputs, Outcome, Own
+from vestige.analyses.base import Analysis, Inputs, Own, check_rows
+from vestige.analyses.schema import ROW, typed
 from vestige.cache import demand, remove, whole, writing
 from vestige.corpus.store import read_task
 from vestige.digest import digest_json
 from vestige.models.encoders.encoder import Encoder
 from vestige.representations.store import Representations
 from vestige.study.making import load_source, tunable
-
-ROW_COLUMNS = {
-    "layer": pd.Int16Dtype(),
-    "layer2": pd.Int16Dtype(),
-    "head": pd.Int16Dtype(),
-    "label": pd.StringDtype(),
-    "subset": pd.StringDtype(),
-    "axis": pd.StringDtype(),
-    "x": pd.Float64Dtype(),
-    "metric": pd.StringDtype(),
-    "probe_seed": pd.Int32Dtype(),
-    "value": pd.Float64Dtype(),
-    "n": pd.Int64Dtype(),
-}
-"""What an analysis says of each number; the study adds which model, corpus and task it is of."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +31,10 @@ class Side:
 
     model: str
     fingerprint: str
-    representations: dict[str, str]
-    """By split: the folder; none where the analysis reads no hidden states."""
+    representations: dict[str, dict[str, str]]
+    """By pooling and split: the folder; none where the analysis reads no hidden states."""
     source: dict[str, Any] | None
-    """What another process loads it from; None of a model that is only in memory."""
+    """What another process loads it from; None if the model exists only in memory."""
     head: str | None = None
     """Hash of the language-model head it brings along, where the analysis asks for words."""
 
@@ -151,9 +137,13 @@ def run_cell(cell: Cell, in_memory: Mapping[str, Encoder] | None = None) -> None
     torch.set_num_threads(cell.threads)
     analysis = TypeAdapter(find_analysis(cell.analysis)).validate_python(cell.parameters)
     outcome = analysis.run(_inputs(cell, analysis, in_memory or {}))
+    check_rows(analysis, outcome)
     with writing(cell.folder) as folder:
-        pq.write_table(pa.Table.from_pandas(rows_frame(outcome), preserve_index=False), folder / "rows.parquet")
-        for name, columns in {"items": outcome.items, **outcome.tables}.items():
+        rows = typed(pd.DataFrame(outcome.rows), ROW)
+        pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / "rows.parquet")
+        absent = {"metric": np.array([*outcome.absent]), "why": np.array([*outcome.absent.values()])}
+        tables = {"items": outcome.items, **outcome.tables, "absent": absent if outcome.absent else {}}
+        for name, columns in tables.items():
             if columns:
                 pq.write_table(_columns_table(columns), folder / f"{name}.parquet", compression="zstd")
     with suppress(OSError):
@@ -166,7 +156,10 @@ def _inputs(cell: Cell, analysis: Analysis, in_memory: Mapping[str, Encoder]) ->
     def of(side: Side, **more: Any) -> Inputs:
         return Inputs(
             task=task,
-            representations={s: Representations.open(Path(f)) for s, f in side.representations.items()},
+            poolings={
+                pooling: {split: Representations.open(Path(folder)) for split, folder in folders.items()}
+                for pooling, folders in side.representations.items()
+            },
             model=side.model,
             encoder=_encoder(side, "logits" in analysis.needs, in_memory) if cell.needs_model else None,
             **more,
@@ -190,17 +183,6 @@ def _encoder(side: Side, head: bool, in_memory: Mapping[str, Encoder]) -> Encode
     return load_source(side.source, side.model, head)
 
 
-def rows_frame(outcome: Outcome) -> pd.DataFrame:
-    """The rows as a table with all columns, absent values as missing."""
-    frame = pd.DataFrame(outcome.rows)
-    return pd.DataFrame(
-        {
-            name: frame[name].astype(kind) if name in frame else pd.Series(pd.NA, index=frame.index, dtype=kind)
-            for name, kind in ROW_COLUMNS.items()
-        }
-    )
-
-
 def params_hash(cell: Cell) -> str:
     """Short name of an analysis' parameters; the table `cells` spells them out."""
     return digest_json([cell.analysis, cell.version, cell.parameters], length=10)
@@ -209,11 +191,11 @@ def params_hash(cell: Cell) -> str:
 def read_rows(cell: Cell) -> pd.DataFrame:
     """The rows of a finished cell."""
     demand(cell.folder)
-    return pq.read_table(cell.folder / "rows.parquet").to_pandas().astype(ROW_COLUMNS)
+    return typed(pq.read_table(cell.folder / "rows.parquet").to_pandas(), ROW)
 
 
 def read_table(name: str, cell: Cell) -> pd.DataFrame:
-    """A table that a finished cell left beside its rows: `items`, a row per scored word, or `neurons`."""
+    """A table that a finished cell left beside its rows: `items`, a row per scored word, for example."""
     demand(cell.folder)
     return pq.read_table(cell.folder / f"{name}.parquet").to_pandas()
 

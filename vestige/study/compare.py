@@ -13,14 +13,16 @@ from transformers import PreTrainedModel
 
 from vestige.analyses import analysis_names, find_analysis
 from vestige.analyses.base import Analysis
+from vestige.analyses.registry import BY_DEFAULT
 from vestige.corpus.catalog import find_entry
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
 from vestige.errors import SpecError
 from vestige.models.encoders.encoder import Encoder
 from vestige.models.files.load import load_model
+from vestige.study.finished import StudyRun
 from vestige.study.making import Given
-from vestige.study.run import Study, StudyRun
+from vestige.study.run import Study
 from vestige.study.spec import make_spec
 
 ModelLike: TypeAlias = str | Path | PreTrainedModel | Encoder
@@ -35,7 +37,7 @@ def compare(
     tuned: ModelLike | Sequence[ModelLike],
     corpus: str | Path | Corpus,
     *,
-    analyses: Sequence[str | dict[str, Any]] = ("layer_probe",),
+    analyses: Sequence[str | dict[str, Any]] = BY_DEFAULT,
     tasks: Sequence[str] | None = None,
     format: str | None = None,
     options: Mapping[str, Any] | None = None,

@@ -1,6 +1,9 @@
-"""Which cells of a run are compared with which, and by what: the tables `comparisons` and `neuron_changes`."""
+"""Which cells of a run are compared with which: the tables `comparisons` and `neuron_changes`.
 
-from collections.abc import Iterator, Sequence
+How is declared by the analyses: each of their metrics names its estimator and its margin.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -8,13 +11,12 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
-from vestige.comparison.codes import compare_codes
-from vestige.comparison.differences import Settings, compare_items, compare_subsets, control_false_discoveries
+from vestige.analyses.base import Analysis
+from vestige.analyses.metric import Metric
+from vestige.analyses.schema import PLACE, PLACES, typed
+from vestige.comparison.differences import Settings, compare, confirmed, control_false_discoveries
 from vestige.comparison.domains import compare_domains
-from vestige.comparison.edges import compare_edges
-from vestige.comparison.failed import FAILED, Failed, is_failed, without_tests
-from vestige.comparison.neurons import compare_selections, same_shape
-from vestige.comparison.trees import compare_trees
+from vestige.comparison.selections import compare_selections, same_shape
 from vestige.errors import AnalysisError
 from vestige.study.cells import Cell, params_hash, read_rows, read_table
 from vestige.study.spec import CorpusSpec, StudySpec
@@ -25,76 +27,128 @@ def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> tuple[pd.DataFr
 
     Two models that have nothing in common on one task do not cost the comparisons of the others.
     """
-    settings = Settings(**spec.compare.model_dump())
+    settings, margins = _settings(spec), spec.compare.margins
     tables, notes = [], []
-    for base, tuned in _pairs(spec, cells, "items", "codes"):
+    for base, tuned in _pairs(spec, cells):
+        analysis = analysis_of(base)
+        metrics = [metric for metric in analysis.given if metric.compared is not None and _left(base, metric)]
         try:
-            table = _compared(base, tuned, settings)
+            found = compare_declared(metrics, _reader(base, tuned), settings, margins, stochastic=analysis.stochastic)
         except AnalysisError as error:
             what = f"{base.analysis} of {base.corpus}/{base.task}"
             notes.append(f"{what}: {tuned[0].model} is not compared with {base.model}: {error.problem}")
             continue
-        if table is not None and len(table):
-            tables.append(_identified(table, tuned[0], base.model))
+        if len(found):
+            failed = _failed(found, [_failures(cell) for cell in (base, *tuned)])
+            tables.append(_identified(found.assign(failed=failed), tuned[0], base.model))
     tables += _domain_tables(spec, cells, settings)
     if not tables:
         return pd.DataFrame(), notes
-    table = pd.concat(tables, ignore_index=True)
-    failed = is_failed(table, _failed_probes(cells))
-    judged = control_false_discoveries(without_tests(table, failed), settings)
-    return judged.assign(verdict=judged["verdict"].where(~failed, FAILED)), notes
+    return control_false_discoveries(pd.concat(tables, ignore_index=True), settings), notes
 
 
-def _failed_probes(cells: Sequence[Cell]) -> Iterator[Failed]:
-    """Of every cell the layers whose probe failed; with several poolings, those of the one that is compared."""
-    for cell in cells:
-        rows = read_rows(cell)
-        for number in rows.loc[(rows["metric"] == "failed_probe") & rows["subset"].isna(), "layer"]:
-            yield cell.model, cell.corpus, cell.task, params_hash(cell), int(number)
+Tables = tuple[pd.DataFrame, list[pd.DataFrame]]
+"""Of the base, and of the tuned runs."""
 
 
-def _compared(base: Cell, tuned: Sequence[Cell], settings: Settings) -> pd.DataFrame | None:
-    """The differences between a reference and the runs of a tuned model; None where items tell no right from wrong."""
-    if base.has("codes"):
-        return compare_codes(*_split([read_table("codes", cell) for cell in (base, *tuned)]), settings)
-    kind = find_analysis(base.analysis)
-    stochastic = TypeAdapter(kind).validate_python(base.parameters).stochastic
-    if base.analysis == "edge_probe":
-        return compare_edges(*_split([read_table("sentences", cell) for cell in (base, *tuned)]), settings)
-    items = [read_table("items", cell) for cell in (base, *tuned)]
-    if not all("correct" in table for table in items):
-        return None
-    if "layer" not in items[0]:
-        return compare_subsets(*_split(items), settings, stochastic=stochastic)
-    parts = []
-    if all((table["subset"] == "task").any() for table in items):
-        parts.append(compare_items(*_split(items), settings, kind.right, stochastic=stochastic))
-    if base.analysis == "structural_probe":
-        parts.append(compare_trees(*_split([read_table("sentences", cell) for cell in (base, *tuned)]), settings))
-    found = [part for part in parts if len(part)]
-    return pd.concat(found, ignore_index=True) if found else None
+def compare_declared(
+    metrics: Sequence[Metric],
+    read: Callable[[str], Tables],
+    settings: Settings | None = None,
+    margins: Mapping[str, float] | None = None,
+    *,
+    stochastic: bool = False,
+) -> pd.DataFrame:
+    """Differences of all metrics by the estimators they declare; `read` gives the tables of a name.
+
+    A metric of which the models have no items in common is left out; it is an error if all are.
+    """
+    found: dict[str, pd.DataFrame] = {}
+    problems = []
+    for metric in metrics:
+        assert metric.compared is not None and metric.margin is not None
+        margin = (margins or {}).get(metric.name, metric.margin)
+        tables = read(metric.compared.table)
+        try:
+            found[metric.name] = compare(
+                metric.compared, *tables, margin, settings, stochastic=stochastic, places=PLACES
+            )
+        except AnalysisError as error:
+            problems.append(error)
+    if problems and not found:
+        raise problems[0]
+    for metric in metrics:
+        if metric.confirmed_by and metric.name in found:
+            found[metric.name] = confirmed(found[metric.name], found.get(metric.confirmed_by), PLACES)
+    named = [table.assign(metric=name) for name, table in found.items()]
+    if not named:
+        return pd.DataFrame()
+    table = pd.concat(named, ignore_index=True)
+    return pd.concat([typed(table, PLACE), table.drop(columns=[c for c in PLACES if c in table])], axis=1)
 
 
-def _split(tables: list[pd.DataFrame]) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
-    return tables[0], tables[1:]
+def analysis_of(cell: Cell) -> Analysis:
+    """The analysis of a cell with its parameters."""
+    return TypeAdapter(find_analysis(cell.analysis)).validate_python(cell.parameters)
+
+
+def _settings(spec: StudySpec) -> Settings:
+    return Settings(**spec.compare.model_dump(exclude={"margins"}))
+
+
+def _left(cell: Cell, metric: Metric) -> bool:
+    """Whether the cell left the table that a metric is compared by."""
+    return metric.compared is not None and cell.has(metric.compared.table)
+
+
+def _reader(base: Cell, tuned: Sequence[Cell]) -> Callable[[str], Tables]:
+    """Reads every table once."""
+    known: dict[str, Tables] = {}
+
+    def read(name: str) -> Tables:
+        if name not in known:
+            known[name] = read_table(name, base), [read_table(name, cell) for cell in tuned]
+        return known[name]
+
+    return read
+
+
+def _failures(cell: Cell) -> set[tuple[Any, ...]]:
+    """Layer and pooling of every probe of a cell that failed."""
+    names = [metric.name for metric in analysis_of(cell).given if metric.role == "failure"]
+    rows = read_rows(cell)
+    rows = rows[rows["metric"].isin(names) & (rows["value"] > 0)]
+    return {_spot(row) for row in rows[["layer", "pooling"]].itertuples(index=False)}
+
+
+def _failed(table: pd.DataFrame, failures: Sequence[set[tuple[Any, ...]]]) -> list[bool]:
+    """Which differences rest on a probe that failed in one of the models."""
+    known = set().union(*failures)
+    return [_spot(row) in known for row in table[["layer", "pooling"]].itertuples(index=False)]
+
+
+def _spot(row: Any) -> tuple[Any, ...]:
+    return tuple(None if pd.isna(value) else value for value in row)
 
 
 def _domain_tables(spec: StudySpec, cells: Sequence[Cell], settings: Settings) -> Iterator[pd.DataFrame]:
     """How similar tuned models are to their references on the corpus they were tuned on and on every other."""
     for tuned_on, inside, outside in _domains(spec, cells):
-        ours, others = ([read_table("similarity", cell) for cell in side] for side in (inside, outside))
-        table = compare_domains(ours, others, settings)
-        reference = inside[0].reference
-        if table.empty or reference is None:
-            continue
         here, there = inside[0], outside[0]
+        analysis = analysis_of(here)
+        ours, others = ([read_table(analysis.in_domain, cell) for cell in side] for side in (inside, outside))
+        margins = {metric.name: metric.margin for metric in analysis.given if metric.margin} | spec.compare.margins
+        table = compare_domains(ours, others, margins, settings)
+        if table.empty or here.reference is None:
+            continue
         other = {"other_corpus": there.corpus, "other_task": there.task, "other_params": params_hash(there)}
         for prefix, cell in (("", here), ("other_", there)):
             sampled = read_table("sampled_words", cell)
-            table = table.assign(
-                **{f"{prefix}sentences": sampled["sentence"].nunique(), f"{prefix}words": len(sampled)}
-            )
-        yield _identified(table, here, reference.model, tuned_on=tuned_on, **other)
+            counts = {f"{prefix}sentences": sampled["sentence"].nunique(), f"{prefix}items": len(sampled)}
+            table = table.assign(**counts)
+        places = typed(table, PLACE)
+        table = pd.concat([places, table.drop(columns=[c for c in PLACES if c in table])], axis=1)
+        yield _identified(table, here, here.reference.model, tuned_on=tuned_on, **other)
 
 
 def _domains(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[str, list[Cell], list[Cell]]]:
@@ -104,7 +158,7 @@ def _domains(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[str, list
             continue
         runs: dict[tuple[str, str, str], list[Cell]] = {}
         for cell in cells:
-            if cell.model == name and cell.has("similarity"):
+            if cell.model == name and find_analysis(cell.analysis).in_domain:
                 runs.setdefault(_key(cell), []).append(cell)
         home = model.finetune.task.partition("/")[0]
         near = {corpus for corpus, _, _ in runs if _in_domain(spec, corpus, home)}
@@ -115,7 +169,8 @@ def _domains(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[str, list
 
 def _but_split(cell: Cell) -> list[Any]:
     """What makes two cells comparable: a corpus may have no split of the other's name."""
-    return [cell.version, {name: value for name, value in cell.parameters.items() if name != "split"}]
+    parameters = {name: value for name, value in cell.parameters.items() if name != "split"}
+    return [cell.analysis, cell.version, parameters]
 
 
 def _in_domain(spec: StudySpec, corpus: str, home: str) -> bool:
@@ -131,23 +186,24 @@ def _sources(corpus: CorpusSpec) -> set[tuple[str, str]]:
 
 
 def neuron_changes_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
-    """How the selected neurons of every tuned model differ from those of its reference."""
-    settings = Settings(**spec.compare.model_dump())
-    tables = []
-    for base, tuned in _pairs(spec, cells, "neurons"):
-        neurons = [read_table("neurons", cell) for cell in (base, *tuned)]
-        if all(same_shape(neurons[0], other) for other in neurons[1:]):
-            tables.append(_identified(compare_selections(neurons[0], neurons[1:], settings), tuned[0], base.model))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    """How the selections of units of every tuned model differ from those of its reference."""
+    changes = []
+    for base, tuned in _pairs(spec, cells):
+        ranked = find_analysis(base.analysis).selection
+        if not ranked:
+            continue
+        tables = [read_table(ranked, cell) for cell in (base, *tuned)]
+        if all(same_shape(tables[0], other) for other in tables[1:]):
+            found = compare_selections(tables[0], tables[1:], _settings(spec))
+            changes.append(_identified(found, tuned[0], base.model))
+    return pd.concat(changes, ignore_index=True) if changes else pd.DataFrame()
 
 
-def _pairs(spec: StudySpec, cells: Sequence[Cell], *tables: str) -> Iterator[tuple[Cell, list[Cell]]]:
-    """Cells of references that left one of the tables, each with the cells of one tuned model's runs."""
+def _pairs(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[Cell, list[Cell]]]:
+    """Cells of references, each with the cells of one tuned model's runs."""
     for name in spec.models:
         reference = spec.reference_of(name)
-        for base in [
-            cell for cell in cells if cell.model == reference and cell.run == 0 and any(map(cell.has, tables))
-        ]:
+        for base in [cell for cell in cells if cell.model == reference and cell.run == 0]:
             tuned = [cell for cell in cells if cell.model == name and _key(cell) == _key(base)]
             if tuned:
                 yield base, tuned

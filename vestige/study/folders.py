@@ -10,9 +10,9 @@ from vestige.digest import digest_json
 from vestige.errors import StorageError
 from vestige.study.making import Given
 from vestige.study.spec import StudySpec
+from vestige.study.tables import LOCK
 
 RUNS = Path("runs")
-LOCK = "study.lock.json"
 _REPLACE = "name another folder with --out (in Python folder=), or replace them with --overwrite (overwrite=True)"
 
 
@@ -86,17 +86,3 @@ def _differences(there: Any, here: Any, where: str = "") -> Iterator[str]:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def find_run(folder: Path) -> Path:
-    """The folder of a run: as named, or the one run below `runs` that a study of this name has left."""
-    if (folder / LOCK).exists():
-        return folder
-    runs = [lock.parent for lock in folder.parent.glob(f"{folder.name}-{'[0-9a-f]' * 8}/{LOCK}")]
-    if len(runs) > 1:
-        newest = sorted(runs, key=lambda run: (run / LOCK).stat().st_mtime, reverse=True)
-        raise StorageError(
-            f"{folder}: there are {len(runs)} runs of this name, newest first: {', '.join(map(str, newest))}",
-            fix="name one of them",
-        )
-    return runs[0] if runs else folder

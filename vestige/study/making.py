@@ -40,7 +40,7 @@ class Made:
     about: dict[str, Any]
     """How it was made, for study.lock.json."""
     source: dict[str, Any] | None
-    """What `load_source` makes it from in another process; None of a model that is only in memory."""
+    """What `load_source` makes it from in another process; None if the model exists only in memory."""
 
 
 def check_sources(spec: StudySpec, given: Given) -> None:

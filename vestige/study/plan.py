@@ -54,7 +54,8 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
 def _damaged(plan: Plan) -> list[str]:
     """What is wrong with representations that cells to be run would read."""
     waiting = [cell for cell in plan.cells if not cell.done]
-    folders = {folder for cell in waiting for side in cell.sides for folder in side.representations.values()}
+    sides = [side for cell in waiting for side in cell.sides]
+    folders = {folder for side in sides for found in side.representations.values() for folder in found.values()}
     return [found for folder in sorted(folders) if (found := give_up(Path(folder)))]
 
 
@@ -130,10 +131,12 @@ class _Read:
 
     def side(self, name: str, analysis: Analysis) -> Side:
         """As a cell of this analysis needs it."""
-        wanted = analysis.poolings[0] if "hidden_states" in analysis.needs else None
-        found = self.representations[wanted] if wanted is not None else {}
+        folders = {
+            pooling: {split: str(found.folder) for split, found in self.representations[pooling].items()}
+            for pooling in (analysis.poolings if "hidden_states" in analysis.needs else ())
+        }
         head = self.heads[_head_file(analysis)] if "logits" in analysis.needs else None
-        return Side(name, self.fingerprint, {s: str(r.folder) for s, r in found.items()}, self.source, head)
+        return Side(name, self.fingerprint, folders, self.source, head)
 
 
 def _head_file(analysis: Analysis) -> str | None:

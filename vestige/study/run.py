@@ -1,4 +1,4 @@
-"""`Study`: run a spec, resume it, read its tables, write its report."""
+"""`Study`: run a spec, resume it, write its tables."""
 
 import logging
 import platform
@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from vestige.errors import VestigeError
 from vestige.study.engines import local
 from vestige.study.failures import Failure
-from vestige.study.folders import default_folder, find_run, refuse_others
+from vestige.study.finished import StudyRun
+from vestige.study.folders import default_folder, refuse_others
 from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
 from vestige.study.references import check_references
-from vestige.study.results import Tables, write_tables
+from vestige.study.results import write_tables
 from vestige.study.spec import StudySpec, make_spec, read_spec
 from vestige.version import __version__
+
+if TYPE_CHECKING:
+    pass
 
 _log = logging.getLogger(__name__)
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow")
@@ -114,96 +115,6 @@ class Study:
             "tokens": plan.tokens,
             "failed": [failure.as_json() for failure in failed],
         }
-
-
-class StudyRun:
-    """A finished run: its tables and its report."""
-
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
-
-    def __repr__(self) -> str:
-        """Study, models, analyses, what failed, and where it lies; of a folder that cannot be read, the folder."""
-        try:
-            lock = self.tables.lock
-            spec, failed = lock["spec"], len(lock.get("failed", []))
-            analyses = ", ".join(dict.fromkeys(analysis["name"] for analysis in spec["analyses"]))
-            models = ", ".join(spec["models"])
-            problems = f"; {failed} failed" if failed else ""
-            return (
-                f"StudyRun({spec['study']!r}: {analyses} of {models} on {', '.join(spec['corpora'])}{problems}; "
-                f"in {self.tables.folder})"
-            )
-        except (VestigeError, LookupError, TypeError):
-            return f"StudyRun(nothing that can be read in {self.tables.folder})"
-
-    @classmethod
-    def open(cls, folder: str | Path) -> "StudyRun":
-        """The run that a folder holds; `runs/NAME` will do where a study of that name has left one run."""
-        return cls(Tables(find_run(Path(folder))))
-
-    @property
-    def results(self) -> pd.DataFrame:
-        """Every number, one a row."""
-        return self.tables.results
-
-    @property
-    def comparisons(self) -> pd.DataFrame:
-        """Every difference, one layer a row."""
-        return self.tables.comparisons
-
-    @property
-    def failed(self) -> list[dict[str, Any]]:
-        """What did not finish: analysis, corpus, task, model, run, problem and fix of each."""
-        return self.tables.lock.get("failed", [])
-
-    def report(self, path: str | Path | None = None) -> Path:
-        """Write the report, one HTML file that needs no network."""
-        from vestige.report.html import write_report
-
-        target = Path(path) if path is not None else self.tables.folder / "report.html"
-        tables = self.tables
-        with tables.explaining_age():
-            write_report(
-                target,
-                tables.results,
-                tables.comparisons,
-                tables.cells,
-                tables.lock,
-                changes=tables.neuron_changes,
-                explorers=tables.explorers,
-                trees=tables.trees,
-            )
-        return target
-
-    def markdown(self, path: str | Path | None = None, title: str = "") -> Path:
-        """Write the findings and tables as a markdown page."""
-        from vestige.report.markdown import write_markdown
-
-        target = Path(path) if path is not None else self.tables.folder / "README.md"
-        tables = self.tables
-        with tables.explaining_age():
-            write_markdown(
-                target,
-                tables.results,
-                tables.comparisons,
-                tables.cells,
-                tables.lock,
-                title,
-                changes=tables.neuron_changes,
-            )
-        return target
-
-    def show(self) -> Path:
-        """Write the report and open it: in the notebook this is called from, else in a browser."""
-        from vestige.report.notebook import show_in_notebook
-
-        target = self.report().resolve()
-        if not show_in_notebook(target.read_text(encoding="utf-8")):
-            import webbrowser
-
-            webbrowser.open(target.as_uri())
-        return target
 
 
 def _version(name: str) -> str | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -147,7 +148,8 @@ class CompareSpec(_Strict):
 
     resamples: Annotated[Whole, Field(ge=19, le=10**6)] = 4999
     confidence: Annotated[Number, Field(ge=0.5, lt=1)] = 0.95
-    margin: Annotated[Number, Field(ge=0, le=1)] = 0.005
+    margins: dict[str, Annotated[Number, Field(gt=0, lt=inf)]] = {}
+    """By metric, in its own unit: what lies within is 'unchanged'. In place of those that the analyses declare."""
     alpha: Annotated[Number, Field(gt=0, le=0.5)] = 0.05
     seed: Seed = 0
 
@@ -206,6 +208,10 @@ class StudySpec(_Strict):
             for name in analysis.models or ():
                 if not any(analysis.model_copy(update={"models": [name]}).reads(model) for model in self.models):
                     raise ValueError(f"{analysis.name} is to read {name!r}; {_suggest(name, self.models)}")
+        known = {metric.name for analysis in self.analyses for metric in analysis.parameters.given if metric.margin}
+        for name in self.compare.margins:
+            if name not in known:
+                raise ValueError(f"compare.margins names {name!r}, which no analysis compares; {_suggest(name, known)}")
         check_origins(self.models)
         check_analyses(self.analyses)
         return self
@@ -254,7 +260,7 @@ def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "st
 
 
 def _analysis(item: Any, where: str) -> AnalysisSpec:
-    """`- layer_probe: {tasks: [...], parameter: value, ...}`."""
+    """`- name: {tasks: [...], parameter: value, ...}`."""
     if not isinstance(item, Mapping) or len(item) != 1 or not all(isinstance(name, str) for name in item):
         raise SpecError(
             f"{where}: an analysis is written `- name: {{tasks: [corpus/task], ...}}`, found {item!r:.80}",

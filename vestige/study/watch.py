@@ -2,7 +2,7 @@
 
 Every so many steps the weights are read as they are, and the analyses run on them; at the end the
 tables are those of a study whose models are the steps, each compared with the start. Training goes
-on as if nothing had happened: modes of the modules, random numbers and threads are put back.
+on as if nothing had happened: modes of the modules, random numbers and threads are restored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
+from vestige.analyses.registry import WHILE_TRAINING
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
 from vestige.errors import SpecError
@@ -22,10 +23,11 @@ from vestige.models.files.load import find_tokenizer
 from vestige.study.cells import Cell
 from vestige.study.engines import local
 from vestige.study.failures import Failure
+from vestige.study.finished import StudyRun
 from vestige.study.folders import refuse_results
 from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
-from vestige.study.run import Study, StudyRun
+from vestige.study.run import Study
 from vestige.study.spec import StudySpec, make_spec
 
 START = "start"
@@ -34,7 +36,7 @@ START = "start"
 class Watch:
     """Measures a model when it is first shown (`start`) and every `every` steps; a copy of the start is kept.
 
-    `tasks` are labellings of the corpus; analyses of two models (similarity) compare with the start.
+    `tasks` are labellings of the corpus; analyses of two models compare with the start.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class Watch:
         tasks: Sequence[str],
         *,
         every: int = 100,
-        analyses: Sequence[str | dict[str, Any]] = ("layer_probe", "similarity"),
+        analyses: Sequence[str | dict[str, Any]] = WHILE_TRAINING,
         limit: int | None = None,
         folder: str | Path = "runs/watch",
         overwrite: bool = False,
@@ -169,7 +171,7 @@ def _analysis(item: str | dict[str, Any], tasks: Sequence[str]) -> dict[str, Any
 
 @contextmanager
 def _undisturbed(model: torch.nn.Module) -> Iterator[None]:
-    """Put back what measuring touches."""
+    """Restore what measuring touches."""
     training = {module: module.training for module in model.modules()}
     threads = torch.get_num_threads()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []

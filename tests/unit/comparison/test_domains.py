@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vestige.comparison.differences import Settings, control_false_discoveries
+from vestige.comparison.differences import control_false_discoveries
 from vestige.comparison.domains import compare_domains
-from vestige.measures.jackknife import Estimate, difference, mean_difference
+from vestige.measures.jackknife import Estimate, mean_difference
 from vestige.measures.similarity import similarities
 from vestige.measures.student import Student
 
 GROUPS = 20
+MARGINS = {"rsa": 0.005, "cka": 0.005}
 
 
 def estimate(values: np.ndarray) -> Estimate:
@@ -27,7 +28,7 @@ def table(**measures: list[np.ndarray]) -> pd.DataFrame:
         for found in [estimate(np.asarray(values))]
         for left_out, value in enumerate([found.value, *found.without], start=-1)
     ]
-    return pd.DataFrame(rows, columns=["measure", "layer", "left_out", "value"]).astype({"measure": "category"})
+    return pd.DataFrame(rows, columns=["metric", "layer", "left_out", "value"]).astype({"metric": "category"})
 
 
 def drawn(rng, mean, size=GROUPS):
@@ -38,7 +39,9 @@ def test_a_layer_that_moved_in_the_domain_alone_is_lower_there():
     rng = np.random.default_rng(0)
     inside = table(rsa=[drawn(rng, 0.9), drawn(rng, 0.5)], cka=[drawn(rng, 0.8), drawn(rng, 0.8)])
     outside = table(rsa=[drawn(rng, 0.9), drawn(rng, 0.8)], cka=[drawn(rng, 0.8), drawn(rng, 0.8)])
-    found = control_false_discoveries(compare_domains([inside], [outside]).assign(analysis="similarity", params="p"))
+    found = control_false_discoveries(
+        compare_domains([inside], [outside], MARGINS).assign(analysis="similarity", params="p")
+    )
     assert list(zip(found["metric"], found["layer"], strict=True)) == [("rsa", 0), ("rsa", 1), ("cka", 0), ("cka", 1)]
     assert found["verdict"].tolist() == ["undecided", "lower", "undecided", "undecided"]
     moved = found.iloc[1]
@@ -53,7 +56,7 @@ def test_runs_are_averaged_and_their_spread_counts():
     shifts = (-0.2, 0.0, 0.2)
     inside = [table(rsa=[groups[0][0] + shift]) for shift in shifts]
     outside = [table(rsa=[groups[1][0]]) for _ in shifts]
-    one, several = (compare_domains(inside[at], outside[at]).iloc[0] for at in (slice(1, 2), slice(None)))
+    one, several = (compare_domains(inside[at], outside[at], MARGINS).iloc[0] for at in (slice(1, 2), slice(None)))
     assert several["difference"] == pytest.approx(one["difference"]) and several["runs"] == 3
     assert several["sd_tuning_run"] == pytest.approx(0.2) and np.isnan(one["sd_tuning_run"])
     assert several["high"] - several["low"] > 3 * (one["high"] - one["low"])
@@ -64,25 +67,26 @@ def test_runs_are_averaged_and_their_spread_counts():
 def test_layers_that_some_run_or_corpus_lacks_and_values_without_groups_are_left_out():
     rng = np.random.default_rng(2)
     two, one = table(rsa=[drawn(rng, 0.5), drawn(rng, 0.5)]), table(rsa=[drawn(rng, 0.5)])
-    assert compare_domains([two], [one])["layer"].tolist() == [0]
-    assert compare_domains([two, one], [two, two])["layer"].tolist() == [0]
-    assert compare_domains([two[two["left_out"] < 3]], [two]).empty
+    assert compare_domains([two], [one], MARGINS)["layer"].tolist() == [0]
+    assert compare_domains([two, one], [two, two], MARGINS)["layer"].tolist() == [0]
+    assert compare_domains([two[two["left_out"] < 3]], [two], MARGINS).empty
 
 
 def test_layers_that_did_not_move_anywhere_are_unchanged():
     same = table(rsa=[np.ones(GROUPS)])
-    found = control_false_discoveries(compare_domains([same], [same]))
+    found = control_false_discoveries(compare_domains([same], [same], MARGINS))
     assert (found["difference"] == 0).all() and (found["verdict"] == "unchanged").all()
 
 
 def test_equivalence_is_claimed_where_the_interval_of_twice_the_level_lies_within_the_margin():
     rng = np.random.default_rng(3)
     sides = [drawn(rng, mean) for mean in (0.5, 0.52)]
-    found = difference(*map(estimate, sides))
+    found = mean_difference(*([estimate(side)] for side in sides))
     edge = max(map(abs, found.interval(0.9)))
     assert found.outside(edge) == pytest.approx(0.05)
     for margin, claimed in ((1.01 * edge, True), (0.99 * edge, False)):
-        rows = compare_domains(*([table(rsa=[side])] for side in sides), Settings(margin=margin))
+        rows = compare_domains(*([table(rsa=[side])] for side in sides), {"rsa": margin})
+        assert rows["margin"].tolist() == [margin]
         assert (rows["p_equivalence"][0] < 0.05) == claimed
 
 

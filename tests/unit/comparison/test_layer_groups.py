@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vestige.comparison.differences import Settings, compare_items
-from vestige.comparison.layer_groups import cross_pooling, group_differences, halves, of_pooling
+from vestige.comparison.differences import Settings, compare
+from vestige.comparison.estimators import Difference, Share
+from vestige.comparison.layer_groups import MARGIN, TASK, cross_pooling, group_differences, halves, of_pooling
 from vestige.errors import AnalysisError
 
 QUICK = Settings(resamples=299)
@@ -35,7 +36,7 @@ def test_halves_are_those_of_the_paper_for_twelve_blocks():
 
 def test_a_group_is_the_mean_of_its_layers(drawn):
     base, tuned, _ = drawn
-    by_layer = compare_items(items(base), [items(tuned)], QUICK).set_index("layer")
+    by_layer = compare(TASK, items(base), [items(tuned)], MARGIN, QUICK).set_index("layer")
     table = group_differences(items(base), [items(tuned)], settings=QUICK).set_index("group")
     assert list(table.index) == ["0-3", "4-6"] and list(table["layers"]) == [4, 3]
     for group, layers in (("0-3", [0, 1, 2, 3]), ("4-6", [4, 5, 6])):
@@ -53,6 +54,12 @@ def test_layers_that_say_the_same_give_no_narrower_interval(drawn):
     assert table.loc["all", "low"] == pytest.approx(table.loc["one", "low"])
 
 
+def test_groups_stand_in_the_order_in_which_they_are_given(drawn):
+    groups = {"top": [5, 6], "bottom": [0]}
+    table = group_differences(items(drawn[0]), [items(drawn[1])], groups, QUICK)
+    assert list(table["group"]) == ["top", "bottom"] and list(table["layers"]) == [2, 1]
+
+
 def test_runs_are_averaged_and_their_deviation_is_given(drawn):
     base, *runs = drawn
     table = group_differences(items(base), [items(run) for run in runs], {"top": [5, 6]}, QUICK).iloc[0]
@@ -65,9 +72,13 @@ def test_runs_are_averaged_and_their_deviation_is_given(drawn):
 def test_control_items_give_the_selectivity_of_a_group(drawn):
     base, tuned, control = drawn
     both = [pd.concat([items(found), items(control, "control")]) for found in (base, tuned)]
-    table = group_differences(both[0], both[1:], {"all": range(7)}, QUICK).set_index("metric")
-    assert table.loc["control_accuracy", "difference"] == 0
-    assert table.loc["selectivity", "base"] == pytest.approx(base.mean() - control.mean())
+    on_control = Share(where=(("subset", "control"),))
+    found = [
+        group_differences(both[0], both[1:], {"all": range(7)}, QUICK, estimator=estimator).iloc[0]
+        for estimator in (on_control, Difference(first=TASK, second=on_control))
+    ]
+    assert found[0]["difference"] == 0
+    assert found[1]["base"] == pytest.approx(base.mean() - control.mean())
 
 
 def test_seeds_are_averaged_within_a_sentence(drawn):
@@ -102,12 +113,11 @@ def test_halves_are_of_the_layers_that_all_have(drawn):
 
 def test_tuned_cls_is_compared_with_the_mean_of_the_base_model(drawn):
     cls, tuned, mean = drawn
-    base = pd.concat([items(cls, pooling="cls"), items(mean, "task sentence_mean", pooling="sentence_mean")])
+    base = pd.concat([items(cls, pooling="cls"), items(mean, pooling="sentence_mean")])
     after = items(tuned, pooling="cls")
     table = cross_pooling(base, [after], settings=QUICK)
     np.testing.assert_allclose(table["difference"], tuned.mean(0) - mean.mean(0))
-    alone = of_pooling(base, "sentence_mean")
-    assert set(alone["subset"]) == {"task"} and len(alone) == mean.size
+    assert len(of_pooling(base, "sentence_mean")) == mean.size
     with pytest.raises(AnalysisError, match="of pooling cls, not of 'sentence_mean'"):
         cross_pooling(after, [after], settings=QUICK)
     with pytest.raises(AnalysisError, match="not said"):

@@ -3,8 +3,7 @@
 import pytest
 import tiny
 
-from vestige.report.chapter_sections import chapter_headlines
-from vestige.report.reading import Reading
+from vestige.report.pages.similarity import page
 from vestige.study.run import Study
 
 RECIPE = {"like": "mosbach2020_cola", "epochs": 1, "batch": 8, "rate": 1e-3, "max_tokens": 24}
@@ -36,7 +35,7 @@ def run(tmp_path_factory):
     return Study.from_dict(raw, folder / "run", cache=folder / "cache").run()
 
 
-def test_the_corpus_of_the_tuning_and_what_is_made_from_it_are_held_against_all_others(run):
+def test_the_corpus_of_the_tuning_and_what_is_made_from_it_are_compared_with_all_others(run):
     found = run.comparisons
     assert set(found["model"]) == {"happy"} and set(found["reference"]) == {"base"}
     assert set(found["tuned_on"]) == {"opinions/opinion"} and set(found["analysis"]) == {"similarity"}
@@ -59,10 +58,11 @@ def test_differences_are_those_of_the_results_averaged_over_runs(run):
         assert row.out_of_domain == pytest.approx(means["trees", row.layer])
         assert row.difference == pytest.approx(row.in_domain - row.out_of_domain)
         assert row.low <= row.difference <= row.high and row.q >= row.p
-        assert (row.words, row.other_words) == (150, 150) and (row.sentences, row.other_sentences) == (30, 30)
+        assert (row.items, row.other_items) == (150, 150) and (row.sentences, row.other_sentences) == (30, 30)
 
 
 def test_the_report_tells_them(run):
-    reading = Reading(run.results, run.comparisons, run.tables.cells, run.tables.lock)
-    told = [finding.text for finding in chapter_headlines(reading) if finding.text.startswith("Tuned on opinions,")]
-    assert len(told) == 2 and "on opinions" in told[0] and "on lengths" in told[1] and "trees (test)" in told[0]
+    found = page(run.reading, "similarity").findings
+    told = [finding.text for finding in found if finding.text.startswith("Tuned on opinions,")]
+    assert any("on opinions" in text and "trees (test)" in text for text in told)
+    assert any("on lengths" in text for text in told)

@@ -8,7 +8,6 @@ import tiny_lm
 import torch
 
 from vestige.models.files.load import load_model
-from vestige.report.reading import Reading
 from vestige.study.making import Given
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
@@ -73,7 +72,7 @@ def test_models_that_differ_in_their_head_alone_have_numbers_of_their_own(folder
     assert (found["memory one"], found["memory other"]) == (found["one"], found["other"])
 
 
-def test_the_tuned_model_is_held_against_its_reference(run):
+def test_the_tuned_model_is_compared_with_its_reference(run):
     assert (values(run, "attention", "tuned", "emd")["value"] > 0).all()
     assert set(values(run, "similarity", "tuned", "rsa")["layer"]) == {0, 1, 2, 3}
     assert len(values(run, "perplexity", "tuned", "perplexity")) > 1
@@ -102,7 +101,7 @@ def test_probes_of_trees_and_code_lengths_are_there_for_every_model(run):
 
 def test_scores_of_trees_are_compared_with_the_base_layer_by_layer(run):
     found = run.comparisons[run.comparisons["analysis"] == "structural_probe"]
-    assert found.groupby("params")["metric"].unique().map(sorted).tolist().count(["nspr"]) == 1
+    assert found.groupby("params")["metric"].unique().map(sorted).tolist().count(["nspr", "root_accuracy"]) == 1
     for params, metrics in found.groupby("params", sort=False)["metric"].unique().items():
         for metric in metrics:
             before, after = (
@@ -113,7 +112,7 @@ def test_scores_of_trees_are_compared_with_the_base_layer_by_layer(run):
             assert rows["layer"].tolist() == [0, 1, 2, 3]
             assert rows["base"].tolist() == pytest.approx(before.tolist())
             assert rows["difference"].tolist() == pytest.approx((after - before).tolist())
-    assert set(found["metric"]) == {"uuas", "dspr", "nspr"}
+    assert set(found["metric"]) == {"uuas", "dspr", "nspr", "root_accuracy"}
 
 
 def test_code_lengths_are_compared_with_the_base_layer_by_layer(run):
@@ -122,7 +121,7 @@ def test_code_lengths_are_compared_with_the_base_layer_by_layer(run):
     for model, side in (("base", "base"), ("tuned", "tuned")):
         expected = values(run, "description_length", model, "saved")["value"].astype(float)
         assert found[side].tolist() == pytest.approx(expected.tolist())
-    assert (found["words"] == values(run, "description_length", "base", "codelength")["n"].iloc[0]).all()
+    assert (found["items"] == values(run, "description_length", "base", "codelength")["n"].iloc[0]).all()
 
 
 def test_models_in_memory_give_the_same_numbers(run, folder, tmp_path):
@@ -134,11 +133,9 @@ def test_models_in_memory_give_the_same_numbers(run, folder, tmp_path):
         assert mine == pytest.approx(theirs, rel=1e-6)
 
 
-def test_a_report_is_written_and_takes_none_of_them_for_a_layer_probe(run):
+def test_a_report_is_written_without_a_page_of_layer_probes(run):
     assert "What is left of the language model" in run.report().read_text()
-    reading = Reading(run.results, run.comparisons, run.tables.cells, run.tables.lock)
-    assert reading.groups == []
-    assert reading.tasks == []
+    assert "Layer by layer" not in run.report().read_text()
 
 
 def test_minimal_pairs_of_blimp_are_scored_by_paradigm_and_compared(folder, tmp_path):
@@ -163,5 +160,5 @@ def test_minimal_pairs_of_blimp_are_scored_by_paradigm_and_compared(folder, tmp_
         found = values(run, "minimal_pairs", model, "accuracy").set_index("label")["n"]
         assert found[["agreement", "word_order"]].tolist() == [4, 4] and found.sum() == 16
     assert len(values(run, "minimal_pairs", "tuned", "accuracy_change")) == 3
-    assert run.comparisons["words"].tolist() == [8]
+    assert run.comparisons["items"].tolist() == [8]
     assert "word_order" in run.report().read_text()

@@ -1,6 +1,7 @@
 """The neuron analysis in a study: every number of the papers' tables is there, and twice the same."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
 
@@ -23,27 +24,38 @@ def runs(tmp_path_factory):
     return [Study.from_dict(raw, folder / name, cache=folder / f"{name} cache").run() for name in ("one", "two")]
 
 
+ALL, BOTTOM, RETRAINED = ("all",), ("ablated", "bottom", "share", 0.2), ("retrained", "bottom", "share", 0.1)
+HALF, TWO = ("minimal", "delta", 0.005), ("minimal", "delta", 0.02)
+
+
+def places(rows):
+    """Subset, side, axis and x of every row, as far as it has them."""
+    used = rows[["subset", "side", "axis", "x"]].itertuples(index=False, name=None)
+    return [tuple(value for value in row if not pd.isna(value)) for row in used]
+
+
 def values(run, metric):
     rows = run.results[run.results["metric"] == metric]
-    return dict(zip(rows["subset"].fillna(""), rows["value"], strict=True))
+    return dict(zip(places(rows), rows["value"], strict=True))
 
 
-def test_the_grid_the_ablations_and_the_minimal_sets_are_told(runs):
-    assert (runs[0].results["metric"] == "search_score").sum() == 4
+def test_the_grid_the_ablations_and_the_minimal_sets_are_reported(runs):
+    search = runs[0].results[runs[0].results["metric"] == "search_score"]
+    assert set(zip(search["x"], search["x2"], strict=True)) == {(a, b) for a in (0, 1e-3) for b in (0, 1e-3)}
     accuracy = values(runs[0], "accuracy")
-    assert {"all", "top 20% kept", "random 20% kept", "bottom 20% kept", "top 10% retrained", "minimal within 2"} <= {
-        *accuracy
-    }
-    assert accuracy["all"] > accuracy["bottom 20% kept"]
-    assert {*values(runs[0], "selectivity")} == {"all", "minimal within 0.5", "minimal within 2"}
+    ablated = {("ablated", side, "share", 0.2) for side in ("top", "random", "bottom")}
+    assert {ALL, RETRAINED, ("retrained", "top", "share", 0.1), HALF, TWO, *ablated} == {*accuracy}
+    assert accuracy[ALL] > accuracy[BOTTOM]
+    assert {*values(runs[0], "selectivity")} == {ALL, HALF, TWO}
     sizes = values(runs[0], "minimal_neurons")
-    assert 0 < sizes["minimal within 2"] <= sizes["minimal within 0.5"] <= 128
+    assert 0 < sizes[TWO] <= sizes[HALF] <= 128
 
 
 def test_the_spread_counts_every_neuron_of_the_set_once(runs):
     spread = runs[0].results[runs[0].results["metric"] == "selected_neurons"]
-    for subset, size in values(runs[0], "minimal_neurons").items():
-        assert spread[spread["subset"] == subset]["value"].sum() == size
+    table = runs[0].tables.table("neurons", runs[0].results["cell"].iloc[0])
+    for (*_, delta), size in values(runs[0], "minimal_neurons").items():
+        assert spread[spread["x"] == delta]["value"].sum() == size == (table["delta"] >= delta).sum()
     assert sorted(spread["layer"].unique()) == [0, 1, 2, 3]
 
 
@@ -91,32 +103,34 @@ def compared(tmp_path_factory):
 
 
 def test_probes_on_neurons_are_compared_on_the_same_words(compared):
-    rows = compared.comparisons[compared.comparisons["analysis"] == "neurons"].set_index("subset")
-    assert {"all", "top 20% kept", "bottom 10% retrained", "minimal within 2"} <= set(rows.index)
+    rows = compared.comparisons[compared.comparisons["analysis"] == "neurons"]
+    assert {ALL, BOTTOM, RETRAINED, TWO} <= set(places(rows))
     results = compared.results[compared.results["analysis"] == "neurons"]
-    told = results[results["metric"].isin(["accuracy", "refit_accuracy"])].groupby(["model", "subset"])["value"].mean()
-    for subset, row in rows.iterrows():
-        assert row["difference"] == pytest.approx(told["tuned", subset] - told["base", subset])
+    results = results[results["metric"].isin(["accuracy", "refit_accuracy"])]
+    means = results.assign(place=places(results)).groupby(["model", "place"])["value"].mean()
+    for place, difference in zip(places(rows), rows["difference"], strict=True):
+        assert difference == pytest.approx(means["tuned", place] - means["base", place])
     judged = rows[rows["seeds"] == 2]
-    assert {"all", "top 20% kept", "bottom 10% retrained"} <= set(judged.index)
+    assert {ALL, BOTTOM, RETRAINED} <= set(places(judged))
     assert judged["sd_probe_seed"].gt(0).any() and not judged["verdict"].eq("described").any()
 
 
 def test_probes_that_are_trained_once_are_described_and_not_judged(compared):
     rows = compared.comparisons
-    once = rows["analysis"].isin(["neuron_rankers", "neuron_redundancy"]) | rows["subset"].str.startswith("minimal")
+    once = rows["analysis"].isin(["neuron_rankers", "neuron_redundancy"]) | (rows["subset"] == "minimal")
     assert once.sum() > 3 and set(rows.loc[once, "verdict"]) == {"described"}
 
 
 def test_the_shift_of_the_spread_is_in_the_tables(compared):
     changes = compared.tables.neuron_changes
-    assert set(changes["selection"]) == {"minimal within 2", "top 5%", "top 10%"}
+    tops = changes[(changes["selection"] == "top") & (changes["axis"] == "share")]
+    assert set(tops["x"]) == {0.05, 0.1}
+    assert set(changes.loc[changes["selection"] == "minimal", "x"]) == {0.02}
     assert {"earth_mover", "entered", "left", "stayed", "share_change"} <= set(changes["statistic"])
-    entered = changes[(changes["statistic"] == "entered") & (changes["selection"] == "top 10%")]["value"].iloc[0]
-    left = changes[(changes["statistic"] == "left") & (changes["selection"] == "top 10%")]["value"].iloc[0]
-    assert entered == left > 0
-    beyond = changes[changes["statistic"] == "left_beyond_refit"].set_index("selection")
-    assert (beyond["low"] <= beyond["value"]).all() and {"top 5%", "top 10%"} <= set(beyond.index)
+    tenth = tops[tops["x"] == 0.1].drop_duplicates("statistic").set_index("statistic")["value"]
+    assert tenth["entered"] == tenth["left"] > 0
+    beyond = changes[changes["statistic"] == "left_beyond_refit"]
+    assert (beyond["low"] <= beyond["value"]).all() and {0.05, 0.1} <= set(beyond["x"])
     assert changes.loc[changes["statistic"] == "left", ["refit_base", "refit_tuned"]].notna().all(axis=None)
 
 
@@ -128,8 +142,9 @@ def test_every_analysis_that_ranks_reports_its_gap_and_a_refit(compared, analysi
 
 
 def test_the_explorer_shows_the_best_neurons(compared):
-    assert len(compared.tables.explorers) == 2
-    for cell, shown in compared.tables.explorers.items():
+    explorers = compared.tables.kept("explorer")
+    assert len(explorers) == 2
+    for cell, shown in explorers.items():
         ranked = compared.tables.table("neurons", cell)["neuron"].head(len(shown))
         np.testing.assert_array_equal(shown["neuron"], ranked)
         assert all(f'"id": {neuron}' in data for neuron, data in zip(shown["neuron"], shown["data"], strict=True))
@@ -137,11 +152,11 @@ def test_the_explorer_shows_the_best_neurons(compared):
 
 def test_rankers_are_paired_and_their_tops_scored(compared):
     rows = compared.results[(compared.results["analysis"] == "neuron_rankers") & (compared.results["model"] == "base")]
-    spearman = rows[rows["metric"] == "agreement_spearman"].set_index("subset")["value"]
-    assert set(spearman.index) == {"probe & probeless", "probe & random", "probeless & random"}
-    assert spearman["probe & probeless"] > spearman["probe & random"]
-    accuracy = rows[rows["metric"] == "accuracy"].set_index("subset")["value"]
-    assert accuracy["probe top 10%"] > accuracy["random top 10%"]
+    spearman = rows[rows["metric"] == "agreement_spearman"].set_index(["subset", "subset2"])["value"]
+    assert set(spearman.index) == {("probe", "probeless"), ("probe", "random"), ("probeless", "random")}
+    assert spearman["probe", "probeless"] > spearman["probe", "random"]
+    accuracy = rows[rows["metric"] == "accuracy"].set_index(["subset", "side", "x"])["value"]
+    assert accuracy["probe", "top", 0.1] > accuracy["random", "top", 0.1]
 
 
 def test_looser_correlation_makes_fewer_clusters(compared):
@@ -152,11 +167,10 @@ def test_looser_correlation_makes_fewer_clusters(compared):
     assert 0 < whole[0.4] < whole[0.8] <= 128
     within = rows[(rows["metric"] == "clusters") & rows["layer"].notna() & (rows["x"] == 0.4)]
     assert within["value"].sum() >= whole[0.4]
-    assert set(rows[rows["metric"] == "minimal_neurons"]["subset"]) == {
-        "all neurons",
-        "representatives at 0.8",
-        "representatives at 0.4",
-    }
+    minimal = rows[rows["metric"] == "minimal_neurons"]
+    found = zip(minimal["subset"], minimal["axis2"].fillna(""), minimal["x2"].fillna(0), strict=True)
+    representatives = {("representatives", "correlation", least) for least in (0.8, 0.4)}
+    assert set(found) == {("all", "", 0), *representatives}
 
 
 def test_an_unknown_ranker_is_named(tmp_path):

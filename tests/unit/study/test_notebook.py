@@ -10,7 +10,8 @@ from small_study import study
 
 import vestige
 from vestige.report.notebook import frame
-from vestige.study.run import Study, StudyRun
+from vestige.study.finished import StudyRun
+from vestige.study.run import Study
 from vestige.study.watch import WatchCallback
 
 
@@ -43,7 +44,7 @@ def test_the_frame_holds_the_page_and_names_no_file(run):
 def test_a_kernel_displays_the_page(run, tmp_path):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
-    code = f"from vestige.study.run import StudyRun\nrun = StudyRun.open({str(run.tables.folder)!r})\nrun.show()"
+    code = f"from vestige.study.finished import StudyRun\nrun = StudyRun.open({str(run.tables.folder)!r})\nrun.show()"
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code), nbformat.v4.new_code_cell("run")])
     nbclient.NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown, printed = book.cells

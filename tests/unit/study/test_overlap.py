@@ -4,7 +4,7 @@ import pytest
 from small_study import conllu, study
 
 from vestige.corpus.types import Corpus, Sentence
-from vestige.report.caveats import caveats
+from vestige.report.limits import limits
 from vestige.report.warnings import warnings
 from vestige.study.run import Study
 
@@ -37,7 +37,7 @@ def test_one_file_of_two_sentences_for_all_splits_shows_nothing(place, tmp_path,
     two = sentences(2)
     run = run_on(place, tmp_path, cache, train=two, dev=two, test=two)
     assert set(run.comparisons["verdict"]) <= {"described", "failed probe"} and run.comparisons["p"].isna().all()
-    few, shared, *_ = warnings(run.results, run.tables.lock)
+    few, shared, *_ = warnings(run.reading)
     assert few.startswith("words/test has 2 sentences, fewer than 30")
     assert shared.startswith("words/test: 2 of 2 sentences (100.0 %) are sentences of train, too")
     for page in (run.report().read_text(), run.markdown().read_text()):
@@ -53,6 +53,6 @@ def test_a_large_overlap_is_said_before_any_finding_and_a_small_one_among_the_li
     train = sentences(60)
     run = run_on(place, tmp_path, cache, train=train, dev=train[:10], test=train[:shared] + sentences(40 - shared, 100))
     assert run.tables.lock["corpora"]["words"]["splits"]["test"]["in_train"] == shared
-    above = [line for line in warnings(run.results, run.tables.lock) if "of train" in line]
-    below = [line for line in caveats(run.results, run.comparisons, run.tables.lock, {}) if "of train" in line]
+    above = [line for line in warnings(run.reading) if "of train" in line]
+    below = [line for line in limits(run.reading, []) if "of train" in line]
     assert (len(above), len(below)) == ((1, 0) if before else (0, int(shared > 0)))

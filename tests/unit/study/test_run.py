@@ -15,7 +15,8 @@ from vestige.errors import AnalysisError, ModelError, SpecError
 from vestige.models.files.load import load_model
 from vestige.report.warnings import warnings
 from vestige.study import differences
-from vestige.study.run import Study, StudyRun
+from vestige.study.finished import StudyRun
+from vestige.study.run import Study
 
 COLUMNS = [
     "study",
@@ -36,12 +37,19 @@ COLUMNS = [
     "layer2",
     "head",
     "label",
+    "input",
+    "side",
     "subset",
+    "subset2",
     "axis",
     "x",
+    "axis2",
+    "x2",
     "metric",
     "probe_seed",
     "value",
+    "low",
+    "high",
     "n",
 ]
 
@@ -113,25 +121,27 @@ def test_other_tokens_and_other_depths_are_said(place, tmp_path, cache):
     run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
     notes = " ".join(run.tables.lock["notes"])
     assert "other has 3 blocks, base has 2" in notes
-    said = [line for line in warnings(run.results, run.tables.lock) if "different tokens" in line]
+    said = [line for line in warnings(run.reading) if "different tokens" in line]
     assert [line.partition(":")[0] for line in said] == ["roberta and base cut words into different tokens"]
     assert said[0] in run.report().read_text()
     assert set(run.comparisons.query("model == 'other'")["layer"]) == {0, 1, 2}
 
 
 def test_a_pair_of_models_with_nothing_in_common_costs_no_other_comparison(place, tmp_path, cache, monkeypatch):
-    def compared(base, tuned, settings):
-        if tuned[0].model == "other":
-            raise AnalysisError("nothing can be paired", fix="run both on the same corpus")
-        return before(base, tuned, settings)
+    def read(name, cell):
+        table = before(name, cell)
+        return table.assign(sentence=table["sentence"].astype(str) + "?") if cell.model == "other" else table
 
-    before = differences._compared
-    monkeypatch.setattr(differences, "_compared", compared)
+    before = differences.read_table
+    monkeypatch.setattr(differences, "read_table", read)
     raw = study(place)
     raw["models"]["third"] = {**raw["models"]["other"]}
     run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
     assert set(run.comparisons["model"]) == {"third"}
-    assert any("other is not compared with base: nothing can be paired" in note for note in run.tables.lock["notes"])
+    assert any(
+        "other is not compared with base: base and tuned were scored on different sentences" in note
+        for note in run.tables.lock["notes"]
+    )
 
 
 def test_words_past_the_limit_are_counted(tmp_path, cache):

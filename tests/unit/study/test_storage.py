@@ -17,9 +17,10 @@ from vestige.errors import DamageError, StorageError
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.train import finetune
 from vestige.study.cells import run_cell
+from vestige.study.finished import StudyRun
 from vestige.study.making import Given
 from vestige.study.plan import make_plan
-from vestige.study.run import Study, StudyRun
+from vestige.study.run import Study
 from vestige.study.spec import make_spec
 
 

@@ -41,7 +41,7 @@ def test_the_bases_tokenizer_is_taken_when_asked_for_and_the_page_says_so(place,
     accuracy = run.comparisons[run.comparisons["metric"] == "accuracy"]
     assert len(accuracy) and (accuracy["difference"] == 0).all()
     said = "Tokenizers from elsewhere, as the study asks for: that of base for other."
-    assert said in warnings(run.results, run.tables.lock)
+    assert said in warnings(run.reading)
     assert said in run.report().read_text() and said in run.markdown().read_text()
 
 
@@ -92,7 +92,7 @@ def test_unknown_tokens_are_counted_in_the_rows_and_said_before_any_finding(plac
     run = Study(make_spec(raw), tmp_path / "run", given=given, cache=cache).run()
     row = run.results[run.results["metric"] == "unknown_tokens"].iloc[0]
     assert (row["value"], row["n"]) == (3 * 8 * 5, 3 * 8 * 20)
-    (said,) = (line for line in warnings(run.results, run.tables.lock) if "unknown" in line)
+    (said,) = (line for line in warnings(run.reading) if "unknown" in line)
     assert said.startswith("25.0 % of the tokens of strange (120 of 480) are unknown to the tokenizer of base")
     page = run.report().read_text()
     assert page.index("Before reading on") < page.index(said) < page.index("No model of this study is compared")

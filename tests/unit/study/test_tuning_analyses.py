@@ -4,6 +4,9 @@ import pytest
 import tiny
 
 from vestige.errors import AnalysisError, CorpusError, SpecError
+from vestige.finetune.metrics import MEASURES
+from vestige.finetune.problems import PROBLEMS, Answers, Classes, Numbers, Trees, Words
+from vestige.finetune.recipe import load_recipe
 from vestige.study.making import Given, tunable
 from vestige.study.plan import make_plan
 from vestige.study.run import Study
@@ -43,19 +46,19 @@ def rows_of(run, analysis, metric):
 def test_every_depth_is_frozen_once(done):
     rows = rows_of(done[0], "freezing", "accuracy")
     assert list(rows["x"]) == [-1, 0, 1, 2]
-    assert set(rows["axis"]) == {"frozen blocks"}
+    assert set(rows["axis"]) == {"frozen_blocks"}
     learning = rows_of(done[0], "freezing", "trained_parameters").set_index("x")["value"]
     assert learning[-1] > learning[0] > learning[1] > learning[2] > 0
 
 
-def test_layers_that_share_a_block_are_held_and_dropped_one_by_one(raw, tmp_path):
+def test_layers_that_share_a_block_are_frozen_and_dropped_one_by_one(raw, tmp_path):
     tiny.save("albert", tmp_path / "albert", layers=2)
     mine = {**raw, "models": {"base": str(tmp_path / "albert")}}
     mine["analyses"] = [{"freezing": TASK}, {"pruning": {**TASK, "dropped": [1]}}]
     run = Study.from_dict(mine, tmp_path / "run", cache=tmp_path / "cache").run()
     learning = rows_of(run, "freezing", "trained_parameters").set_index("x")["value"]
     assert learning[-1] > learning[0] > learning[1] > learning[2] > 0
-    assert list(rows_of(run, "pruning", "accuracy")["subset"]) == ["all", "top", "bottom"]
+    assert list(rows_of(run, "pruning", "accuracy")["side"]) == ["all", "top", "bottom"]
 
 
 def test_the_revision_that_is_named_is_tuned(raw, tmp_path, monkeypatch):
@@ -88,7 +91,7 @@ def test_truncation_keeps_the_first_blocks_in_every_run(done):
 
 def test_pruning_drops_from_both_ends_and_has_the_whole_model_beside_it(done):
     rows = rows_of(done[0], "pruning", "accuracy")
-    assert list(zip(rows["x"], rows["subset"], strict=True)) == [(0, "all"), (1, "top"), (1, "bottom")]
+    assert list(zip(rows["x"], rows["side"], strict=True)) == [(0, "all"), (1, "top"), (1, "bottom")]
 
 
 def test_what_one_analysis_tuned_the_others_take(done):
@@ -103,13 +106,34 @@ def test_what_one_analysis_tuned_the_others_take(done):
 
 
 def test_intervals_and_every_answer_are_kept(done):
-    low, high, value = (
-        rows_of(done[0], "freezing", f"accuracy{name}").set_index("x")["value"] for name in ("_low", "_high", "")
-    )
+    rows = rows_of(done[0], "freezing", "accuracy").set_index("x")
+    low, high, value = (rows[column] for column in ("low", "high", "value"))
     assert ((low <= value) & (value <= high)).all()
     cell = rows_of(done[0], "freezing", "accuracy")["cell"].iloc[0]
     scores = done[0].tables.table("scores", cell)
     assert scores.groupby("x")["score"].mean().round(6).to_dict() == value.round(6).to_dict()
+
+
+def test_the_majority_stands_once_beside_all_variants(done):
+    rows = rows_of(done[0], "pruning", "majority")
+    assert "accuracy" in set(rows["subset"]) and not rows.duplicated(["subset", "cell"]).any()
+
+
+def test_every_measure_of_every_problem_has_a_title():
+    given = {
+        Classes: (["a", "b"], ["a", "a"]),
+        Numbers: ([0.1, 0.4], [0.2, 0.2]),
+        Words: ([("a", "b")], [("a", "a")]),
+        Answers: ([("yes",)], ["no"]),
+        Trees: ([([2, 0], ["x", "y"])], [([2, 0], ["x", "y"])]),
+    }
+    assert set(given) == set(PROBLEMS.values())
+    names = {
+        name
+        for kind, pair in given.items()
+        for name in kind(["a", "b"], load_recipe("mosbach2020_cola")).statistics(*pair)
+    }
+    assert names == set(MEASURES)
 
 
 def test_random_twins_are_not_tuned(done):

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vestige.comparison.differences import compare_subsets
-from vestige.comparison.neurons import compare_selections, same_shape
+from vestige.comparison.differences import compare
+from vestige.comparison.estimators import Share
+from vestige.comparison.selections import compare_selections, same_shape
 
 WIDTH, LAYERS = 20, 4
 
@@ -19,14 +20,22 @@ def ranking(first, minimal, again=None):
     """A table of a ranking whose first `minimal` neurons are a minimal set; `again` is at the top in the re-fit."""
     order, places = ordered(first), np.argsort(ordered(first if again is None else again))
     table = {"neuron": order, "layer": order // WIDTH, "unit": order % WIDTH, "refit": places[order]}
-    return pd.DataFrame({**table, "minimal within 2": np.arange(len(order)) < minimal})
+    return pd.DataFrame({**table, "delta": np.where(np.arange(len(order)) < minimal, 0.02, np.nan)})
 
 
 LOW, HIGH = ranking(range(8), 8), ranking(range(60, 68), 8)
 
 
-def value(table, statistic, selection="minimal within 2", **where):
-    rows = table[(table["statistic"] == statistic) & (table["selection"] == selection)]
+MINIMAL, TOP_5, TOP_10 = ("minimal", "delta", 0.02), ("top", "share", 0.05), ("top", "share", 0.1)
+
+
+def selections(table):
+    return set(table[["selection", "axis", "x"]].itertuples(index=False, name=None))
+
+
+def value(table, statistic, selection=MINIMAL, **where):
+    rows = table[table["statistic"] == statistic]
+    rows = rows[(rows[["selection", "axis", "x"]] == selection).all(axis=1)]
     for name, wanted in where.items():
         rows = rows[rows[name].isna()] if wanted is None else rows[rows[name] == wanted]
     assert len(rows) == 1
@@ -77,19 +86,26 @@ def test_a_move_that_refits_make_as_well_has_an_interval_that_holds_zero():
 
 def test_a_minimal_set_of_all_neurons_is_no_selection():
     whole = ranking(range(60, 68), WIDTH * LAYERS)
-    assert set(compare_selections(LOW, [HIGH, whole])["selection"]) == {"top 5%", "top 10%"}
+    assert selections(compare_selections(LOW, [HIGH, whole])) == {TOP_5, TOP_10}
+
+
+def test_the_set_of_a_delta_holds_those_of_larger_ones():
+    nested = LOW.assign(delta=np.where(np.arange(len(LOW)) < 3, 0.02, np.where(np.arange(len(LOW)) < 8, 0.005, np.nan)))
+    table = compare_selections(nested, [nested])
+    assert value(table, "stayed", ("minimal", "delta", 0.005), run=0)["value"] == 8
+    assert value(table, "stayed", run=0)["value"] == 3
 
 
 def test_sets_of_different_sizes_are_not_said_to_exchange_more_than_refits():
     table = compare_selections(LOW, [ranking(range(8), 20)])
-    of_sets = table[table["selection"] == "minimal within 2"]
+    of_sets = table[table["selection"] == "minimal"]
     assert "left_beyond_refit" not in set(of_sets["statistic"])
 
 
 def test_tops_of_the_ranking_are_compared_beside_minimal_sets():
     table = compare_selections(LOW, [HIGH])
-    assert set(table["selection"]) == {"minimal within 2", "top 5%", "top 10%"}
-    assert value(table, "entered", "top 5%", run=0)["value"] == 4
+    assert selections(table) == {MINIMAL, TOP_5, TOP_10}
+    assert value(table, "entered", TOP_5, run=0)["value"] == 4
 
 
 def test_several_runs_have_means_with_students_intervals():
@@ -125,11 +141,14 @@ def items(right):
     return pd.concat(parts, ignore_index=True)
 
 
+def by_subset(base, tuned, **more):
+    return compare(Share(), base, tuned, 0.005, places=("subset",), **more)
+
+
 def test_probes_are_compared_by_name_on_the_same_words():
     base, tuned = items({"all": 1.0, "top": 0.9, "only base": 0.5}), items({"top": 0.1, "all": 1.0})
-    table = compare_subsets(base, [tuned]).set_index("subset")
+    table = by_subset(base, [tuned]).set_index("subset")
     assert list(table.index) == ["all", "top"]
-    assert table["layer"].isna().all()
     assert table.loc["all", "difference"] == 0
     expected = (
         tuned.loc[tuned["subset"] == "top", "correct"].mean() - base.loc[base["subset"] == "top", "correct"].mean()
@@ -144,8 +163,8 @@ def test_what_another_fit_changes_is_part_of_the_interval():
         items({"bottom": share}).assign(probe_seed=seed) for seed, share in ((0, 0.4), (1, 0.7), (0, 0.75), (1, 0.4))
     ]
     base, tuned = pd.concat(fits[:2]), pd.concat(fits[2:])
-    judged = compare_subsets(base, [tuned], stochastic=True).iloc[0]
+    judged = by_subset(base, [tuned], stochastic=True).iloc[0]
     assert judged["low"] < 0 < judged["high"] and judged["p"] > 0.3
-    first = compare_subsets(fits[0], [fits[2]]).iloc[0]
+    first = by_subset(fits[0], [fits[2]]).iloc[0]
     assert first["p"] < 0.01, "sentences alone show a change"
-    assert np.isnan(compare_subsets(fits[0], [fits[2]], stochastic=True).iloc[0]["p"])
+    assert np.isnan(by_subset(fits[0], [fits[2]], stochastic=True).iloc[0]["p"])

@@ -1,13 +1,13 @@
-"""Which neurons fine-tuning brought into a selection, which it put out, and between which layers (durrani2021).
+"""Which neurons enter and leave a selection by fine-tuning, and how it shifts between layers (durrani2021).
 
-Works on the table `neurons` that the neuron analysis leaves: every neuron of a model, best first, with its place in
-the ranking of a re-fit (`refit`). A selection is a minimal set, or the top of the ranking at some shares of all
-neurons; the re-fit's has as many neurons. What a re-fit of the same model exchanges stands beside what fine-tuning
-does.
+Works on the table that an analysis leaves (`Analysis.selection`): every neuron of a model, best first, with its place
+in the ranking of a re-fit (`refit`) and the largest `delta` whose minimal set has it. A selection is a minimal set, or
+the top of the ranking at some shares of all neurons; the re-fit's has as many neurons. What a re-fit of the same model
+exchanges stands beside what fine-tuning does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,24 @@ from vestige.neurons.ranking import share_to_count
 from vestige.neurons.refit import TOPS
 from vestige.neurons.spread import entered_left, spread_shift
 
-_COLUMNS = ["selection", "statistic", "layer", "run", "value", "low", "high", "expected", "p"]
+_COLUMNS = ["selection", "axis", "x", "statistic", "layer", "run", "value", "low", "high", "expected", "p"]
 _REFITS = ["refit_base", "refit_tuned"]
 
 Row = dict[str, object]
+
+
+class Selection(NamedTuple):
+    """`minimal` within a `delta` of accuracy, or the `top` of the ranking at a `share` of all neurons."""
+
+    selection: str
+    axis: str
+    x: float
+
+    def size(self, table: pd.DataFrame) -> int:
+        """How many neurons of a table it has; they are the first ones."""
+        if self.axis == "share":
+            return share_to_count(self.x, len(table))
+        return int((table["delta"] >= self.x).sum())
 
 
 def compare_selections(
@@ -29,14 +43,14 @@ def compare_selections(
 ) -> pd.DataFrame:
     """Per selection and run: distance of the spreads with its permutation test, and how many neurons changed.
 
-    Columns: selection, statistic, layer, run, value, low, high, expected, p, refit_base and refit_tuned (the same
-    statistic between the two fits of one model). Rows without a `run` are over all runs and both fits, with Student's
-    intervals: mean_layer and, per layer, share_change; the distances, with an interval where there are several runs;
-    and left_beyond_refit, how many more neurons leave a selection than leave it in re-fits.
+    Columns: selection, axis, x, statistic, layer, run, value, low, high, expected, p, refit_base and refit_tuned (the
+    same statistic between the two fits of one model). Rows without a `run` are over all runs and both fits, with
+    Student's intervals: mean_layer and, per layer, share_change; the distances, with an interval where there are
+    several runs; and left_beyond_refit, how many more neurons leave a selection than leave it in re-fits.
     """
     settings = settings or Settings()
-    rows = [row for name in _selections(base, tuned) for row in _changes(name, base, tuned, settings)]
-    numbers = [*_COLUMNS[5:], *_REFITS]
+    rows = [row for chosen in _selections(base, tuned) for row in _changes(chosen, base, tuned, settings)]
+    numbers = [*_COLUMNS[7:], *_REFITS]
     kinds = {"layer": "Int16", "run": "Int32"} | dict.fromkeys(numbers, "Float64")
     return pd.DataFrame(rows, columns=[*_COLUMNS, *_REFITS]).astype(kinds)
 
@@ -46,31 +60,26 @@ def same_shape(base: pd.DataFrame, tuned: pd.DataFrame) -> bool:
     return np.array_equal(_offsets(base), _offsets(tuned))
 
 
-def _selections(base: pd.DataFrame, tuned: Sequence[pd.DataFrame]) -> list[str]:
-    """Minimal sets that all models have and that are smaller than all neurons; tops of at least a neuron."""
-    minimal = [
-        name
-        for name in base
-        if name.startswith("minimal ") and all(name in table and not table[name].all() for table in (base, *tuned))
-    ]
-    tops = [f"top {100 * share:g}%" for share in TOPS if share_to_count(share, len(base))]
-    return [*minimal, *tops]
+def _selections(base: pd.DataFrame, tuned: Sequence[pd.DataFrame]) -> list[Selection]:
+    """Minimal sets that are smaller than all neurons in every model; tops of at least a neuron."""
+    deltas = sorted({delta for table in (base, *tuned) for delta in table["delta"].dropna()})
+    chosen = [Selection("minimal", "delta", delta) for delta in deltas]
+    chosen += [Selection("top", "share", share) for share in TOPS]
+    return [one for one in chosen if all(0 < one.size(table) < len(table) for table in (base, *tuned))]
 
 
-def _selected(table: pd.DataFrame, selection: str) -> Fits:
-    if selection in table:
-        count = int(table[selection].sum())
-    else:
-        count = share_to_count(float(selection.removeprefix("top ").removesuffix("%")) / 100, len(table))
-    again = table["neuron"].to_numpy()[np.argsort(table["refit"].to_numpy())[:count]]
-    return Fits(table["neuron"].to_numpy()[:count], again)
+def _selected(table: pd.DataFrame, selection: Selection) -> Fits:
+    count, neurons = selection.size(table), table["neuron"].to_numpy()
+    return Fits(neurons[:count], neurons[np.argsort(table["refit"].to_numpy())[:count]])
 
 
 def _offsets(table: pd.DataFrame) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(np.bincount(table["layer"]))])
 
 
-def _changes(selection: str, base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings) -> Iterator[Row]:
+def _changes(
+    selection: Selection, base: pd.DataFrame, tuned: Sequence[pd.DataFrame], settings: Settings
+) -> Iterator[Row]:
     offsets, before = _offsets(base), _selected(base, selection)
     after = [_selected(table, selection) for table in tuned]
     of_base = _between_fits(before, offsets)
@@ -82,9 +91,9 @@ def _changes(selection: str, base: pd.DataFrame, tuned: Sequence[pd.DataFrame], 
             for row in _one_run(before, fits, offsets, settings)
         ]
         by_run.append(rows)
-        yield from ({"selection": selection, "run": run, **row} for row in rows)
+        yield from ({**selection._asdict(), "run": run, **row} for row in rows)
     for row in _over_runs(before, after, offsets, by_run, settings):
-        yield {"selection": selection, **row}
+        yield {**selection._asdict(), **row}
 
 
 def _between_fits(fits: Fits, offsets: np.ndarray) -> Mapping[Any, float]:

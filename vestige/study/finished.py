@@ -1,0 +1,93 @@
+"""`StudyRun`: a finished run, its tables and its report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from vestige.errors import VestigeError
+from vestige.study.tables import Tables, find_run
+
+if TYPE_CHECKING:
+    from vestige.report.reading import Reading
+
+
+class StudyRun:
+    """A finished run: its tables and its report."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def __repr__(self) -> str:
+        """Study, models, analyses, what failed, and where it lies; of a folder that cannot be read, the folder."""
+        try:
+            lock = self.tables.lock
+            spec, failed = lock["spec"], len(lock.get("failed", []))
+            analyses = ", ".join(dict.fromkeys(analysis["name"] for analysis in spec["analyses"]))
+            models = ", ".join(spec["models"])
+            problems = f"; {failed} failed" if failed else ""
+            return (
+                f"StudyRun({spec['study']!r}: {analyses} of {models} on {', '.join(spec['corpora'])}{problems}; "
+                f"in {self.tables.folder})"
+            )
+        except (VestigeError, LookupError, TypeError):
+            return f"StudyRun(nothing that can be read in {self.tables.folder})"
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "StudyRun":
+        """The run that a folder holds; `runs/NAME` will do where a study of that name has left one run."""
+        return cls(Tables(find_run(Path(folder))))
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """Every number, one a row."""
+        return self.tables.results
+
+    @property
+    def comparisons(self) -> pd.DataFrame:
+        """Every difference, one layer a row."""
+        return self.tables.comparisons
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """What did not finish: analysis, corpus, task, model, run, problem and fix of each."""
+        return self.tables.lock.get("failed", [])
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the report, one HTML file that needs no network."""
+        from vestige.report.html import write_report
+
+        target = Path(path) if path is not None else self.tables.folder / "report.html"
+        with self.tables.explaining_age():
+            write_report(target, self.reading)
+        return target
+
+    def markdown(self, path: str | Path | None = None, title: str = "") -> Path:
+        """Write the findings and tables as a markdown page."""
+        from vestige.report.markdown import write_markdown
+
+        target = Path(path) if path is not None else self.tables.folder / "README.md"
+        with self.tables.explaining_age():
+            write_markdown(target, self.reading, title)
+        return target
+
+    @property
+    def reading(self) -> "Reading":
+        """Its tables as the report reads them."""
+        from vestige.report.reading import Reading
+
+        tables = self.tables
+        return Reading(
+            tables.results, tables.comparisons, tables.cells, tables.lock, tables.neuron_changes, tables.kept
+        )
+
+    def show(self) -> Path:
+        """Write the report and open it: in the notebook this is called from, else in a browser."""
+        from vestige.report.notebook import show_in_notebook
+
+        target = self.report().resolve()
+        if not show_in_notebook(target.read_text(encoding="utf-8")):
+            import webbrowser
+
+            webbrowser.open(target.as_uri())
+        return target
