@@ -1,12 +1,14 @@
 """Corpora and representations made up for tests: word vectors with a planted relation to labels."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from vestige.analyses.base import Inputs
 from vestige.checksums import seal
-from vestige.corpus.types import Corpus, Sentence
+from vestige.corpus.control import control_labels
+from vestige.corpus.types import Corpus, Sentence, Task
 from vestige.representations.store import Representations, create_layers, write_manifest
 
 
@@ -23,6 +25,21 @@ def corpus(rng: np.random.Generator, sizes=(("train", 120), ("dev", 30), ("test"
             sentences.append(Sentence(f"{split}{number}", tuple(f"w{word}" for word in words), annotations=annotations))
         splits[split] = tuple(sentences)
     return Corpus("made-up", splits, {"tag": "token"})
+
+
+def control_task(task: Task, seed: int) -> Task:
+    """The control task of a token-level task: same words, a random label per word type."""
+    types = {word for sentences in task.corpus.splits.values() for s in sentences for word in s.all_words}
+    chosen = control_labels(types, task.label_counts, seed)
+    name = f"{task.name}-control-{seed}"
+    splits = {
+        split: tuple(
+            replace(s, annotations={**s.annotations, name: tuple(chosen[word] for word in s.all_words)})
+            for s in sentences
+        )
+        for split, sentences in task.corpus.splits.items()
+    }
+    return Corpus(task.corpus.name, splits, {**task.corpus.levels, name: "token"}, task.corpus.notes).task(name)
 
 
 def represent(
@@ -58,7 +75,7 @@ def represent(
         write_manifest(place, index, manifest)
         seal(place, place)
         found[split] = Representations.open(place)
-    return Inputs(made.task("tag"), found, "made-up model")
+    return Inputs(made.task("tag"), {"last": found}, "made-up model")
 
 
 def label_vector(sentence: Sentence, word: int, layer: int, width: int = 16) -> np.ndarray:

@@ -10,8 +10,8 @@ from sklearn.metrics import f1_score
 
 from vestige.analyses.base import Inputs
 from vestige.analyses.edge_probe import EdgeProbe
-from vestige.comparison.differences import Settings
-from vestige.comparison.f1 import f1_differences
+from vestige.comparison.differences import Settings, compare
+from vestige.comparison.estimators import F1
 from vestige.corpus.derive import derive_task
 from vestige.corpus.readers.conllu import parse_conllu
 from vestige.corpus.readers.text import read_lines
@@ -83,33 +83,38 @@ def test_logits_and_gradients_equal_those_of_a_probe_written_out():
 def counts(rng, share):
     gold = np.random.default_rng(7).integers(1, 9, size=160)
     hits = rng.binomial(gold, share)
-    return {
+    columns = {
         "sentence": np.arange(160),
-        "subset": np.full(160, "mix"),
+        "input": np.full(160, "mix"),
         "probe_seed": np.zeros(160, dtype=int),
         "hits": hits,
         "targets": gold,
         "predicted": hits + rng.binomial(3, 0.2, size=160),
         "gold": gold,
     }
+    return pd.DataFrame(columns)
+
+
+def changes(base, tuned, settings=None, stochastic=True):
+    return compare(F1(), base, [tuned], 0.005, settings, stochastic=stochastic, places=["input"]).iloc[0]
 
 
 def test_intervals_and_p_of_f1_differences_equal_scipys():
     rng = np.random.default_rng(2)
     base, tuned = counts(rng, 0.75), counts(rng, 0.77)
-    ours = f1_differences(base, [tuned], settings=Settings(resamples=9999), stochastic=False)
+    ours = changes(base, tuned, Settings(resamples=9999), stochastic=False)
 
     def difference(h1, n1, h2, n2, axis=-1):
         return 2 * h2.sum(axis) / n2.sum(axis) - 2 * h1.sum(axis) / n1.sum(axis)
 
-    columns = [part for one in (base, tuned) for part in (one["hits"], one["predicted"] + one["gold"])]
+    columns = [p.to_numpy() for one in (base, tuned) for p in (one["hits"], one["predicted"] + one["gold"])]
     theirs = stats.bootstrap(
         columns, difference, paired=True, vectorized=True, method="percentile", n_resamples=9999, random_state=1
     )
-    assert ours.scores.difference[0] == pytest.approx(difference(*columns))
+    assert ours["difference"] == pytest.approx(difference(*columns))
     width = theirs.confidence_interval.high - theirs.confidence_interval.low
-    assert abs(ours.judged.low[0] - theirs.confidence_interval.low) < 0.05 * width
-    assert abs(ours.judged.high[0] - theirs.confidence_interval.high) < 0.05 * width
+    assert abs(ours["low"] - theirs.confidence_interval.low) < 0.05 * width
+    assert abs(ours["high"] - theirs.confidence_interval.high) < 0.05 * width
 
     exchanged = stats.permutation_test(
         [np.arange(160), np.arange(160) + 160],
@@ -120,7 +125,7 @@ def test_intervals_and_p_of_f1_differences_equal_scipys():
         random_state=1,
     )
     assert 0.2 < exchanged.pvalue < 0.9
-    assert ours.judged.p[0] == pytest.approx(exchanged.pvalue, abs=0.03)
+    assert ours["p"] == pytest.approx(exchanged.pvalue, abs=0.03)
 
 
 def test_minilm_knows_dependencies_that_its_embeddings_do_not(data, minilm, cache):
@@ -134,16 +139,16 @@ def test_minilm_knows_dependencies_that_its_embeddings_do_not(data, minilm, cach
     analysis = EdgeProbe(
         inputs=("lexical", "layer 3"), projected=64, hidden=64, rate=4e-3, validate_every=30, max_validations=6
     )
-    outcome = analysis.run(Inputs(task, found, "minilm"))
+    outcome = analysis.run(Inputs(task, {"mean": found}, "minilm"))
     rows = pd.DataFrame(outcome.rows)
     f1 = named(rows[rows["metric"] == "f1_micro"]).groupby("input")["value"].mean()
     assert f1["layer 3"] > 0.6 and f1["layer 3"] > f1["lexical"] + 0.04
-    found = f1_differences(_renamed(outcome, "lexical"), [_renamed(outcome, "layer 3")])
-    assert found.judged.low[0] > 0 and found.judged.p[0] < 0.05
-    assert found.scores.difference[0] == pytest.approx(f1["layer 3"] - f1["lexical"])
+    found = changes(_renamed(outcome, "lexical"), _renamed(outcome, "layer 3"))
+    assert found["low"] > 0 and found["p"] < 0.05
+    assert found["difference"] == pytest.approx(f1["layer 3"] - f1["lexical"])
 
 
 def _renamed(outcome, name):
     """The sentences of one input, as those of a model of its own."""
-    table = pd.DataFrame(outcome.tables["sentences"])
-    return table[table["subset"] == name].assign(subset="mix")
+    table = named(pd.DataFrame(outcome.tables["sentences"]))
+    return table[table["input"] == name].assign(input="mix")

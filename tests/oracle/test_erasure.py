@@ -5,7 +5,8 @@ import pytest
 import tiny_lm
 import torch
 
-from vestige.measures.erasure import erasing, leace
+from vestige.measures.erasure import leace
+from vestige.models.surgery.erasing import erasing
 
 
 @pytest.mark.parametrize("classes", [2, 5])

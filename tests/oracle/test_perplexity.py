@@ -59,7 +59,7 @@ def test_pseudo_perplexity_and_causal_perplexity(family):
     total, count = map(sum, zip(*expected, strict=True))
     assert found.rows[0]["n"] == count
     assert found.rows[0]["value"] == pytest.approx(np.exp(-total / count), rel=1e-5)
-    assert found.items["value"] == pytest.approx([each for each, _ in expected], rel=1e-5)
+    assert -found.items["nats"] == pytest.approx([each for each, _ in expected], rel=1e-5)
 
 
 def test_masked_perplexity_against_the_loss_of_transformers():

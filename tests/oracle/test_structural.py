@@ -26,7 +26,7 @@ def test_minilm_knows_trees_best_in_the_middle_and_scores_agree_with_scipy_and_n
     analysis = StructuralProbe(
         rank=16, max_epochs=6, punctuation="xpos", probes="distance", seeds=1, rescale=False, axes="units"
     )
-    outcome = analysis.run(Inputs(corpus.task("head"), found, "minilm"))
+    outcome = analysis.run(Inputs(corpus.task("head"), {"mean": found}, "minilm"))
     rows = pd.DataFrame(outcome.rows).set_index(["metric", "layer"])["value"]
     assert rows["dspr"].idxmax() not in (0, 6) and rows["dspr"].max() > 0.5
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import synthetic
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from vestige.corpus.control import (
     baseline_accuracies,
     control_labels,
-    control_task,
     majority_label,
     word_type_majority,
 )
@@ -71,7 +71,7 @@ def test_a_types_label_depends_neither_on_order_nor_on_the_other_types(types, di
 
 def test_a_type_has_one_label_in_every_split_and_words_stay():
     task = random_task()
-    control = control_task(task, seed=7)
+    control = synthetic.control_task(task, seed=7)
     assert all(len(labels) == 1 for labels in labels_by_type(control).values())
     assert control.name == "tag-control-7"
     assert control.level == "token"
@@ -83,7 +83,9 @@ def test_a_type_has_one_label_in_every_split_and_words_stay():
 def test_the_order_of_the_corpus_plays_no_role():
     task = random_task()
     backward = Corpus("toy", {name: task.corpus[name][::-1] for name in ("test", "train")}, task.corpus.levels)
-    assert labels_by_type(control_task(task, 3)) == labels_by_type(control_task(backward.task("tag"), 3))
+    assert labels_by_type(synthetic.control_task(task, 3)) == labels_by_type(
+        synthetic.control_task(backward.task("tag"), 3)
+    )
 
 
 def test_labels_follow_the_tasks_distribution():
@@ -114,7 +116,7 @@ def test_seeds_draw_independently():
 
 def test_one_hot_types_reach_the_share_of_seen_types_and_the_bias_on_the_rest():
     """A probe that can only memorise: right on every seen type, one and the same guess elsewhere."""
-    control = control_task(random_task(types=60, sentences=60), seed=2)
+    control = synthetic.control_task(random_task(types=60, sentences=60), seed=2)
     labels = sorted(control.label_counts)
     types = sorted(labels_by_type(control))
     tokens = {
@@ -148,7 +150,7 @@ def test_one_hot_types_reach_the_share_of_seen_types_and_the_bias_on_the_rest():
 
 
 def test_the_control_tasks_word_type_baseline_is_right_on_every_seen_type():
-    control = control_task(random_task(), seed=1)
+    control = synthetic.control_task(random_task(), seed=1)
     found = baseline_accuracies(control, "test")
     assert 0 < found["unseen_type_share"] < 1
     assert found["word_type_majority"] >= 1 - found["unseen_type_share"]

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
+from compared import TASK, compare_items
 
+from vestige.analyses.base import check_rows
 from vestige.analyses.layer_probe import LayerProbe
-from vestige.comparison.differences import Settings, compare_items
-from vestige.corpus.control import control_task
+from vestige.comparison.differences import Settings, compare
 from vestige.corpus.types import Corpus
 from vestige.errors import AnalysisError
 
@@ -46,6 +47,26 @@ def test_rescaling_a_layer_does_not_change_a_converged_probe(made, inputs, tmp_p
     assert np.abs(before - after).max() < 0.001
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"control": False}, {"probe": "mlp"}, {"protocol": "durrani"}, {"protocol": "durrani", "probe": "mlp"}],
+)
+def test_all_that_is_declared_is_reported(inputs, settings):
+    analysis = LayerProbe(seeds=1, **settings)
+    outcome = analysis.run(inputs)
+    check_rows(analysis, outcome)
+    assert {metric.name for metric in analysis.given} == {row["metric"] for row in outcome.rows}
+    assert not outcome.absent
+
+
+def test_rows_that_a_probe_cannot_give_have_a_reason(inputs):
+    analysis = LayerProbe(seeds=1, l2=0.0)
+    outcome = analysis.run(replace(inputs, baseline=True))
+    check_rows(analysis, outcome)
+    assert {"control_accuracy", "selectivity"} <= set(outcome.absent)
+    assert {metric.name for metric in analysis.given} == {row["metric"] for row in outcome.rows} | set(outcome.absent)
+
+
 def test_rescaling_changes_the_papers_protocol_so_the_two_are_told_apart(made, inputs, tmp_path):
     scaled = synthetic.represent(tmp_path, made, synthetic.label_vector, scale=4.0)
     probe = LayerProbe(protocol="durrani", control=False)
@@ -60,7 +81,7 @@ def test_converged_probes_certify_their_distance_from_the_optimum(inputs):
 
 def test_selectivity_of_a_control_task_is_about_zero(made, tmp_path):
     """Where gold labels are themselves a control task, nothing sets the two apart."""
-    gold = control_task(made.task("tag"), seed=99)
+    gold = synthetic.control_task(made.task("tag"), seed=99)
     splits = {
         split: tuple(replace(s, annotations={"tag": s.annotations[gold.name]}) for s in sentences)
         for split, sentences in gold.corpus.splits.items()
@@ -145,7 +166,7 @@ def test_a_layer_of_zeros_is_refused_by_name(made, tmp_path):
 def test_missing_dev_split_says_how_to_get_one(inputs):
     with pytest.raises(AnalysisError, match="no 'dev' split"):
         LayerProbe().run(
-            replace(inputs, representations={k: v for k, v in inputs.representations.items() if k != "dev"})
+            replace(inputs, poolings={"last": {k: v for k, v in inputs.representations.items() if k != "dev"}})
         )
 
 
@@ -169,7 +190,7 @@ def test_other_seeds_of_the_same_probe_are_no_finding(made, tmp_path):
         drawn = np.random.default_rng(trial).choice(24, size=6, replace=False)
         sides = [pd.concat([by_seed[seed].assign(probe_seed=at) for at, seed in enumerate(mine)])
                  for mine in (drawn[:3], drawn[3:])]  # fmt: skip
-        judged = compare_items(sides[0], sides[1:], Settings(resamples=299, seed=trial, margin=0.0), stochastic=True)
+        judged = compare(TASK, sides[0], sides[1:], 0.0, Settings(resamples=299, seed=trial), stochastic=True)
         p_values.extend(judged["p"])
         equivalent.extend(judged["p_equivalence"])
     assert np.mean(np.array(p_values) <= 0.05) <= 0.07
@@ -211,7 +232,7 @@ def test_one_blown_up_unit_costs_no_accuracy_and_is_counted(made, tmp_path, scal
     )
     before, after = (rows[rows["metric"] == "accuracy"].set_index("layer")["value"] for rows in (plain, huge))
     np.testing.assert_allclose(after, before, atol=0.001 if scale == "unit" else 0.01)
-    assert "outlier_units" not in set(plain["metric"])
+    assert plain[plain["metric"] == "outlier_units"]["value"].tolist() == [0, 0]
     counted = huge[huge["metric"] == "outlier_units"]
     assert counted[["layer", "value", "n"]].to_numpy().tolist() == [[0, 1, 24], [1, 1, 24]]
 
@@ -243,7 +264,7 @@ class TestFailedProbes:
         fine, wrecked = (self.rows(made, tmp_path / str(d), probe, d) for d in (0.0, 3e4))
         failed = wrecked[wrecked["metric"] == "failed_probe"].set_index("layer")["value"]
         assert (failed > 0.05).all() and len(failed)
-        assert "failed_probe" not in set(fine["metric"])
+        assert fine[fine["metric"] == "failed_probe"]["value"].tolist() == [0, 0]
         assert set(wrecked[wrecked["metric"] == "train_accuracy"]["layer"]) == {0, 1}
 
     def test_a_layer_that_says_nothing_has_not(self, made, tmp_path):
@@ -253,4 +274,4 @@ class TestFailedProbes:
         read = rows[rows["metric"] == "accuracy"]["value"].max()
         types = rows[rows["metric"] == "word_type_majority"]["value"].item()
         assert read < types - 0.05, "the layer should be far below the word-type majority"
-        assert "failed_probe" not in set(rows["metric"])
+        assert rows[rows["metric"] == "failed_probe"]["value"].tolist() == [0, 0]

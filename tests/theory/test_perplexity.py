@@ -132,7 +132,7 @@ def test_blocks_that_were_not_changed_are_not_run_twice():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_putting_layers_back_leads_from_the_tuned_model_to_its_reference(family):
+def test_replacing_layers_leads_from_the_tuned_model_to_its_reference(family):
     model, base = tiny_lm.encoder(family), tiny_lm.encoder(family, 1)
     found = Perplexity(**SETTINGS).run(tiny_lm.inputs(model, base))
     alone = Perplexity(**SETTINGS).run(tiny_lm.inputs(base))

@@ -106,7 +106,7 @@ def test_vectors_that_are_all_alike_give_one_label_to_all(made, tmp_path, protoc
 def test_the_first_token_of_a_model_tells_nothing_before_the_first_block(made, tiny_encoder, cache):
     encoder = tiny_encoder("bert")
     found = {split: represent(encoder, s, ("cls",), cache=cache)["cls"] for split, s in made.splits.items()}
-    outcome = SentenceProbe(control="none").run(Inputs(made.task("label"), found, "tiny"))
+    outcome = SentenceProbe(control="none").run(Inputs(made.task("label"), {"cls": found}, "tiny"))
     majority = next(row["value"] for row in outcome.rows if row["metric"] == "majority")
     assert table(outcome, "accuracy")[0] == majority
 
@@ -114,19 +114,19 @@ def test_the_first_token_of_a_model_tells_nothing_before_the_first_block(made, t
 def test_flat_accuracy_stops_after_28_epochs_and_endless_gains_after_204():
     recipe = SentEvalRecipe()
     stopping = Stopping(2, recipe)
-    looks = 0
+    passes = 0
     while stopping.running.any():
-        looks += 1
-        stopping.look(torch.tensor([0.5, looks / 1000], dtype=torch.float64))
+        passes += 1
+        stopping.record(torch.tensor([0.5, passes / 1000], dtype=torch.float64))
     assert stopping.epochs.tolist() == [28, 204]
-    assert looks == 51
+    assert passes == 51
 
 
-def test_looks_without_gain_are_counted_over_the_whole_training():
+def test_validation_passes_without_gain_are_counted_over_the_whole_training():
     stopping = Stopping(1, SentEvalRecipe(tenacity=2))
     gains = []
     for accuracy in (0.5, 0.4, 0.6, 0.6, 0.7, 0.1, 0.9):
-        gains.append(bool(stopping.look(torch.tensor([accuracy], dtype=torch.float64))))
+        gains.append(bool(stopping.record(torch.tensor([accuracy], dtype=torch.float64))))
     assert gains == [True, False, True, False, True, False, False]
     assert stopping.epochs.item() == 24 and stopping.best.item() == 0.7
 
@@ -150,7 +150,7 @@ def test_training_itself_stops_by_the_same_counts():
 def test_dev_accuracies_that_are_equal_to_two_decimals_are_equal():
     recipe = SentEvalRecipe(l2=(1e-5, 1e-4))
     stopping = Stopping(4, recipe)
-    stopping.look(torch.tensor([0.90001, 0.90004, 0.9000, 0.9002], dtype=torch.float64))
+    stopping.record(torch.tensor([0.90001, 0.90004, 0.9000, 0.9002], dtype=torch.float64))
     won = _winners([torch.arange(4.0).view(4, 1, 1)], stopping, recipe, probes=2)
     assert won.l2.tolist() == [1e-5, 1e-4]
     assert won.parameters[0].flatten().tolist() == [0.0, 3.0]

@@ -6,7 +6,7 @@ from scipy.stats import ortho_group
 
 from vestige.measures.cca import procrustes, pwcca, svcca
 from vestige.measures.cka import cka, minibatch_cka
-from vestige.measures.jackknife import Estimate, deal, difference
+from vestige.measures.jackknife import Estimate, deal, mean_difference
 from vestige.measures.neighbours import neighbour_overlap
 from vestige.measures.rsa import rsa
 from vestige.measures.similarity import MEASURES, similarities
@@ -236,7 +236,7 @@ def test_similarity_is_higher_the_fewer_the_sentences(repeated):
 
 def test_no_difference_between_two_corpora_of_one_kind_is_found_one_time_in_twenty(repeated):
     found = [run[0]["rsa"][0, 0] for run in repeated]
-    p = [difference(a, b).p for a, b in zip(found[::2], found[1::2], strict=True)]
+    p = [mean_difference([a], [b]).p for a, b in zip(found[::2], found[1::2], strict=True)]
     assert np.mean(np.array(p) < 0.05) <= 0.12
     assert 0.3 < np.mean(p) < 0.7
 
@@ -245,12 +245,12 @@ def test_a_domain_that_moved_is_told_from_one_that_did_not():
     rng = np.random.default_rng(5)
     one, other = (sentences_of_words(rng, 80, noise) for noise in (0.3, 1.5))
     near, far = (similarities([x], [y], ["rsa"], sentences=of)["rsa"][0, 0] for x, y, of in (one, other))
-    found = difference(near, far)
+    found = mean_difference([near], [far])
     assert found.value == pytest.approx(near.value - far.value)
     low, high = found.interval(0.95)
     assert 0 < low < found.value < high
     assert found.p < 0.001
-    assert difference(far, near).p == pytest.approx(found.p)
+    assert mean_difference([far], [near]).p == pytest.approx(found.p)
 
 
 def test_the_error_is_that_of_a_bootstrap_of_sentences_without_pairs_of_copies():

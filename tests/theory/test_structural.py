@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from vestige.analyses.base import Inputs
+from vestige.analyses.base import Inputs, check_rows
 from vestige.analyses.structural_probe import StructuralProbe
 from vestige.checksums import seal
 from vestige.corpus.types import Corpus, Sentence
@@ -99,7 +99,7 @@ def represent(folder, made, vector, widths, keep=999):
         write_manifest(folder / split, np.array(index, dtype=np.int32), manifest)
         seal(folder / split, folder / split)
         found[split] = Representations.open(folder / split)
-    return Inputs(made.task("head"), found, "planted model")
+    return Inputs(made.task("head"), {"mean": found}, "planted model")
 
 
 def table(outcome, metric):
@@ -282,11 +282,11 @@ def test_items_and_tables_add_up_to_the_rows(tmp_path):
     items = pd.DataFrame(outcome.items)
     where = ["layer", "probe_seed"]
     assert not items.duplicated(["sentence", "word", "subset", *where]).any()
-    for subset, metric in (("task", "uuas"), ("root", "root_accuracy")):
+    for subset, metric in (("edge", "uuas"), ("root", "root_accuracy")):
         mine = items[items["subset"] == subset].groupby(where)["correct"].mean()
         theirs = rows[rows["metric"] == metric].set_index(where)["value"]
         every(mine.to_numpy(), theirs.loc[mine.index].to_numpy())
-    assert (items["subset"] == "task").sum() == 4 * sum(len(h) - 1 for h in heads["test"])
+    assert (items["subset"] == "edge").sum() == 4 * sum(len(h) - 1 for h in heads["test"])
     by_sentence = pd.DataFrame(outcome.tables["sentences"])
     assert len(by_sentence) == 4 * 40
     losses = by_sentence.groupby(where)["distance_loss"].mean()
@@ -294,6 +294,24 @@ def test_items_and_tables_add_up_to_the_rows(tmp_path):
     drawn = outcome.tables["trees"]
     assert len(drawn["sentence"]) == 3 and set(json.loads(drawn["edges"][0])) == {"0", "1"}
     assert len(json.loads(drawn["edges"][0])["0"]) == len(json.loads(drawn["words"][0])) - 1
+
+
+@pytest.mark.parametrize("probes", ["both", "distance", "depth"])
+def test_all_that_is_declared_is_reported(tmp_path, probes):
+    made = corpus(train=trees(1, 10), dev=trees(2, 5), test=trees(3, 10))
+    analysis = StructuralProbe(probes=probes, max_epochs=1, seeds=1)
+    outcome = analysis.run(represent(tmp_path, made, lambda h, layer: planted(h), (ARCS,)))
+    check_rows(analysis, outcome)
+    assert {metric.name for metric in analysis.given} == {row["metric"] for row in outcome.rows}
+    assert ("dspr" in outcome.tables["sentences"]) == (probes != "depth")
+
+
+def test_sentences_that_are_too_short_have_no_correlation(tmp_path):
+    made = corpus(train=trees(1, 10), dev=trees(2, 5), test=[np.array([0, 1, 1])] * 4)
+    analysis = StructuralProbe(max_epochs=1, seeds=1)
+    outcome = analysis.run(represent(tmp_path, made, lambda h, layer: planted(h), (ARCS,)))
+    check_rows(analysis, outcome)
+    assert set(outcome.absent) == {"dspr", "dspr_without_self", "nspr"}
 
 
 def test_same_seed_same_numbers_and_other_seeds_others(tmp_path):
@@ -317,9 +335,9 @@ def test_sentences_without_a_tree_or_without_vectors_are_left_out_and_counted(tm
     rng = np.random.default_rng(0)
     inputs = represent(tmp_path, made, lambda h, layer: rng.normal(size=(len(h), 8)), (8,), keep=10)
     outcome = StructuralProbe(max_epochs=1).run(inputs)
-    lost = {r["subset"]: r["value"] for r in outcome.rows if r["metric"] == "left_out_sentences"}
-    assert {k: v for k, v in lost.items() if k.startswith("test")} == {
-        "test: more than one root": 1, "test: no root": 1, "test: words without a vector": 1}  # fmt: skip
+    lost = [row for row in outcome.rows if row["metric"] == "left_out_sentences"]
+    assert {row["subset"]: row["value"] for row in lost if row["split"] == "test"} == {
+        "more than one root": 1, "no root": 1, "words without a vector": 1}  # fmt: skip
     assert set(outcome.items["sentence"]) <= {s.id for s in rest}
 
 
@@ -333,7 +351,7 @@ def test_a_split_without_any_tree_is_refused(tmp_path):
 def test_punctuation_by_tags_that_are_not_there_is_refused(tmp_path):
     made = corpus(train=trees(1, 3), dev=trees(2, 3), test=trees(3, 3))
     inputs = represent(tmp_path, made, lambda h, layer: np.ones((len(h), 4)), (4,))
-    with pytest.raises(AnalysisError, match="told by xpos"):
+    with pytest.raises(AnalysisError, match="recognised by xpos"):
         StructuralProbe(punctuation="xpos").run(inputs)
 
 

@@ -1,4 +1,4 @@
-"""Attention: how widely each head looks, and how far fine-tuning moved where it looks.
+"""Attention: how widely each head attends, and how far fine-tuning moved what it attends to.
 
 mosbach2020, section 5.1. The entropy of the distribution over keys, and its distance from the
 reference's for the same sentence, head and query. Entropies and distances are averaged over
@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.metric import Metric
+from vestige.analyses.remarks import TRUNCATED, remark
 from vestige.analyses.settings import Count, Whole
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError, ModelError
@@ -34,12 +36,31 @@ from vestige.progress import bar
 from vestige.representations.extract import batches_by_length
 
 ATTENTION_BYTES = 48 * 2**20
-"""Of attention weights, of all layers and heads of one model, that are held at once."""
+"""Of attention weights, of all layers and heads of one model, that are in memory at once."""
+
+_ENTROPIES = (
+    Metric("entropy", "entropy of attention", "nats"),
+    Metric("entropy_normalised", "entropy of attention, as a share of its maximum", "percent", decimals=1),
+)
+_MOVES = (
+    Metric("entropy_change", "change of the entropy", "nats"),
+    Metric("entropy_normalised_change", "change of the entropy, as a share of its maximum", "percent", decimals=1),
+    Metric("emd", "earth mover's distance", about="In positions: from the reference's attention to the model's."),
+    Metric("emd_normalised", "earth mover's distance, as a share of the longest way", "percent", decimals=1),
+    Metric("tv", "total variation distance"),
+    Metric("js", "Jensen-Shannon divergence", "nats"),
+)
+_BY_EMBEDDING = Metric(
+    "emd_embedding", "earth mover's distance between embeddings", about="Where a move costs the distance of tokens."
+)
 
 
 @dataclass(frozen=True)
 class Attention(Analysis):
-    """With a reference, distances from it; without one, entropies alone."""
+    """How widely attention is spread and, with a reference, how far it is from the reference's.
+
+    Intervals are over sentences; heads have none.
+    """
 
     name: ClassVar[str] = "attention"
     title: ClassVar[str] = "Attention: entropy and movement"
@@ -49,6 +70,14 @@ class Attention(Analysis):
     models = 2
     alone = True
     uses_labels = False
+    version = 2
+    metrics = (
+        *_ENTROPIES,
+        *_MOVES,
+        _BY_EMBEDDING,
+        remark("left_out_sentences", "sentences left out", "{value} of {n} sentences are left out"),
+        TRUNCATED,
+    )
 
     queries: Literal["summary", "all", "words"] | tuple[int, ...] = "summary"
     """Whose distributions: the token that stands for the sentence (CLS, or the last token), every
@@ -63,8 +92,15 @@ class Attention(Analysis):
     sentences: Count | None = None
     """The first so many of the split; None: all."""
     resamples: Count = 1000
+    """Bootstrap resamples of the intervals."""
     seed: Whole = 0
+    """Of the bootstrap."""
     split: str = "test"
+    """The split whose sentences are read."""
+
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        return tuple(metric for metric in self.metrics if self.embedding is not None or metric != _BY_EMBEDDING)
 
     def run(self, inputs: Inputs) -> Outcome:
         chosen = [sentence for sentence in inputs.task.corpus[self.split][: self.sentences] if sentence.words]
@@ -77,6 +113,9 @@ class Attention(Analysis):
             same_tokens(chosen, encoded, other.encode(chosen), inputs.model, inputs.reference.model)
         kept = self._measure(encoder, other, encoded, inputs.model)
         outcome = self._outcome(kept, chosen)
+        if other is None:
+            compared = (metric.name for metric in (*_MOVES, _BY_EMBEDDING) if metric in self.given)
+            outcome.absent |= dict.fromkeys(compared, "the model has no reference")
         lost = sum(sentence.words - sentence.kept for sentence in encoded)
         outcome.add("truncated_words", lost, n=sum(sentence.words for sentence in encoded))
         return outcome
@@ -158,9 +197,7 @@ class Attention(Analysis):
             low, high = bootstrap_interval(by_layer, resamples=self.resamples, seed=self.seed)
             for layer in range(values.shape[1]):
                 where = {"layer": layer + 1, "n": len(values)}
-                outcome.add(metric, by_layer[:, layer].mean(), **where)
-                outcome.add(f"{metric}_low", low[layer], **where)
-                outcome.add(f"{metric}_high", high[layer], **where)
+                outcome.add(metric, by_layer[:, layer].mean(), low=low[layer], high=high[layer], **where)
                 for head in range(values.shape[2]):
                     outcome.add(metric, values[:, layer, head].mean(), head=head, **where)
             sentence, layer_of = np.indices(by_layer.shape)

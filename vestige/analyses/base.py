@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_type_hints
 
@@ -122,6 +123,8 @@ class Analysis(ABC):
     tuned model is compared on the corpus it was tuned on and on others."""
     selection: ClassVar[str] = ""
     """A table of ranked neurons (columns neuron, layer, refit, ...), of which selections are compared."""
+    example: ClassVar[str] = ""
+    """corpus/task of the catalog that suits it, for the study file that its documentation shows; "": by its levels."""
     version: ClassVar[int] = 1
     """Raised when the same parameters would give other numbers: cached cells are then not reused."""
 
@@ -172,6 +175,17 @@ class Analysis(ABC):
         """The parameters by name, as kept in the results."""
         return asdict(self)
 
+    def declared(self) -> dict[str, Any]:
+        """What a run keeps of it beside its tables, as plain JSON: see `vestige.analyses.metric.Declared`."""
+        return {
+            "analysis": self.name,
+            "title": self.title,
+            "source": self.source,
+            "about": " ".join(cleandoc(self.__doc__ or "").split("\n\n")[0].split()),
+            "uses_labels": self.uses_labels,
+            "metrics": [metric.as_json() for metric in self.given],
+        }
+
 
 @cache
 def _checker(kind: type[Analysis], setting: str) -> TypeAdapter[Any]:
@@ -179,7 +193,7 @@ def _checker(kind: type[Analysis], setting: str) -> TypeAdapter[Any]:
 
 
 def check_rows(analysis: Analysis, outcome: Outcome) -> None:
-    """Every row is of a declared metric along a declared axis, in known columns; else the author is told."""
+    """Every row is of a declared metric along a declared axis, in known columns; else an error says what to declare."""
     known = {metric.name: metric for metric in analysis.given}
     columns = {column.name for column in ROW}
     for row in outcome.rows:

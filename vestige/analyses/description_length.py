@@ -1,35 +1,39 @@
 """Description length: how many bits do the labels cost someone who has a layer's vectors?
 
-merchant2020 appendix B, after Voita & Titov 2020. Beside accuracy, the length of the code tells
-how hard a probe must work: a layer from which few examples teach the property is cheap. Online
-code by default; the variational code prices the probe itself. Labels of spans are sent by edge probes.
+merchant2020 appendix B, after Voita & Titov 2020. Beside accuracy, the length of the code shows
+how hard a probe must work: a layer from which few examples teach the property has a short one. Online
+code by default; the variational code counts the bits of the probe itself. Labels of spans are sent by edge probes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log2
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.code_report import CONTROL, CodeReport, Codes, code_metrics, codes_table
+from vestige.analyses.metric import Metric
+from vestige.analyses.remarks import LOST, OF_TARGETS
 from vestige.analyses.settings import Count, Share, Some, Whole
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.probes.codes.coders import Labelled, LinearCoder, MlpCoder
 from vestige.probes.codes.edges import EdgeCoder, Labels
-from vestige.probes.codes.online import FRACTIONS, Blocks, Compat, OnlineCode, cut_blocks, online_code, sending_order
-from vestige.probes.codes.sending import LabelledRows, Sent
+from vestige.probes.codes.online import FRACTIONS, Blocks, Compat, cut_blocks, online_code, sending_order
+from vestige.probes.codes.sending import Sent
 from vestige.probes.codes.variational import VariationalRecipe, train_variational
 from vestige.probes.codes.variational_edges import train_variational_edges
-from vestige.probes.edges.model import Edges, Source, named_sources
+from vestige.probes.edges.model import Edges, Source, placed_sources
 from vestige.probes.edges.targets import EdgeSplits
 from vestige.probes.edges.training import TOGETHER
 from vestige.probes.linear.mlp import MlpRecipe
 from vestige.probes.problem import RESIDENT_BYTES, log_probabilities
+from vestige.probes.rows import LabelledRows, Place
 from vestige.progress import Bar, bar
 from vestige.representations.pool import SENTENCE_POOLINGS, AnyPooling
+from vestige.representations.store import lost_words
 
 SPANS = ("span", "span_pair")
 
@@ -41,11 +45,16 @@ class DescriptionLength(Analysis):
     name: ClassVar[str] = "description_length"
     title: ClassVar[str] = "Description length (MDL probe)"
     source: ClassVar[str] = "merchant2020, appendix B; Voita & Titov 2020"
-    version = 8
+    metrics: ClassVar[tuple[Metric, ...]] = tuple(
+        {metric.name: metric for code in ("variational", "online") for metric in code_metrics(code, True)}.values()
+    )
+    version = 9
     needs = frozenset({"hidden_states"})
     levels = ("token", "sentence", "sentence_pair", "span", "span_pair")
 
     code: Literal["online", "variational"] = "online"
+    """online: labels are sent block by block, each by a probe trained on those before. variational: a probe is sent
+    with the labels (Voita & Titov 2020)."""
     probe: Literal["linear", "mlp"] = "linear"
     """Of the online code; the variational one has a hidden layer. Spans are read by edge probes under both."""
     inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
@@ -68,13 +77,25 @@ class DescriptionLength(Analysis):
     epochs: Count = 200
     """Epochs of the variational code, more where they have fewer than `least_steps` steps."""
     least_steps: Whole = VariationalRecipe.least_steps
-    """Of the variational code; with fewer its length tells how long a probe was trained."""
+    """Of the variational code; with fewer its length shows how long a probe was trained."""
     split: str = "test"
     """The split on which the last probe, trained on all labels, is scored."""
 
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        return code_metrics(self.code, self.control)
+
     def run(self, inputs: Inputs) -> Outcome:
         self._check(inputs.task)
-        return self._of_spans(inputs) if inputs.task.level in SPANS else self._of_rows(inputs)
+        spans, outcome = inputs.task.level in SPANS, Outcome()
+        codes: Codes = []
+        (self._of_spans if spans else self._of_rows)(inputs, outcome, codes)
+        if codes:
+            outcome.tables["codes"] = codes_table(codes)
+        if self.control and (inputs.baseline or inputs.task.level != "token"):
+            controls = [metric.name for metric in self.given if metric.name.startswith(CONTROL)]
+            outcome.absent |= dict.fromkeys(controls, "control tasks are of words, and baselines get none")
+        return outcome
 
     def _check(self, task: Task) -> None:
         words = task.level in ("token", *SPANS)
@@ -106,70 +127,67 @@ class DescriptionLength(Analysis):
     def _seeds(self, task: Task) -> range:
         return range(self.seeds or (3 if self._trained_by_chance(task) else 1))
 
-    def _of_rows(self, inputs: Inputs) -> Outcome:
+    def _of_rows(self, inputs: Inputs, outcome: Outcome, codes: Codes) -> None:
         """Words or sentences with a label each."""
         stochastic, seeds = self._trained_by_chance(inputs.task), self._seeds(inputs.task)
         found = {split: inputs.split(split) for split in self._read}
-        data = LabelledRows.of(inputs.task, found, inputs.model, principal=stochastic)
+        rows = LabelledRows.of(inputs.task, found, inputs.model)
         control = self.control and not inputs.baseline and inputs.task.level == "token"
-        outcome = Outcome()
-        for remark in data.remarks():
-            outcome.add(**remark)
-        steps = len(seeds) * data.train.layers if self.code == "online" else None
+        for lost in lost_words(found.values()):
+            outcome.add(**lost)
+        outcome.absent |= {metric.name: "the task has no spans" for metric in OF_TARGETS}
+        for split, labels in rows.labels.items():
+            outcome.add("unseen_labels", int((labels < 0).sum()), split=split, n=len(labels))
+        steps = len(seeds) * rows.layers if self.code == "online" else None
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", steps) as shown:
             for seed in seeds:
-                sent = Sent.of(data, seed, control)
-                blocks = cut_blocks(sent.sizes, len(data.classes), self.fractions)
-                ids = np.array([sentence.id for sentence in data.sentences["train"]], dtype=object)
-                report = _Report(outcome, self.compat, seed, stochastic, ids[sent.sentences], sent.sizes)
-                report.uniform(blocks, log2(len(data.classes)))
+                sent = Sent.of(rows, seed, control=control, frame="principal" if stochastic else "standard")
+                blocks = cut_blocks(sent.sizes, len(rows.classes), self.fractions)
+                report = CodeReport(outcome, codes, self.compat, seed, stochastic, sent.ids, sent.sizes)
+                report.uniform(blocks, log2(len(rows.classes)))
                 if self.code == "online":
                     report.dropped(blocks, self.fractions)
-                self._seed(report, data, sent, blocks, shown)
-        return outcome
+                self._seed(report, sent, blocks, shown)
 
-    def _of_spans(self, inputs: Inputs) -> Outcome:
+    def _of_spans(self, inputs: Inputs, outcome: Outcome, codes: Codes) -> None:
         """Spans or pairs of them, with one label or a set of labels each."""
         data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in self._read})
-        sources = named_sources(self.inputs, data.widths)
+        sources = placed_sources(self.inputs, data.widths)
         edges = data.edges(sources.values(), inputs.model, rescale=True, principal=True)
         ids = np.array(data.targets["train"].ids, dtype=object)
-        outcome = Outcome()
         for remark in data.remarks():
             outcome.add(**remark)
+        outcome.absent |= {metric.name: "of spans, targets are counted" for metric in LOST}
+        labels = Labels.of(edges["train"])
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", None) as shown:
             for seed in self._seeds(inputs.task):
-                self._edges(outcome, edges, ids, sources, seed, shown)
-        return outcome
+                order = sending_order(ids.tolist(), seed)
+                sent = edges["train"].in_order(order)
+                sizes = np.diff(sent.firsts)
+                report = CodeReport(outcome, codes, self.compat, seed, True, ids[order], sizes, labels.of_target)
+                self._edges(report, {**edges, "train": sent}, labels, sources, shown)
 
     def _edges(
         self,
-        outcome: Outcome,
+        report: CodeReport,
         edges: Mapping[str, Edges],
-        ids: np.ndarray,
-        sources: Mapping[str, Source],
-        seed: int,
+        labels: Labels,
+        sources: Mapping[Place, Source],
         shown: Bar,
     ) -> None:
-        """ids: of the train sentences that have targets."""
-        labels, order = Labels.of(edges["train"]), sending_order(ids.tolist(), seed)
-        sent = edges["train"].in_order(order)
+        """The sentences of train are in the order in which they are sent."""
+        sent, seed = edges["train"], report.seed
         blocks = labels.blocks(sent, self.fractions)
-        report = _Report(outcome, self.compat, seed, True, ids[order], np.diff(sent.firsts), labels.of_target)
         report.uniform(blocks, labels.uniform)
-        places = {
-            name: {"layer": source.layers[0]} if name.startswith("layer ") else {"subset": name}
-            for name, source in sources.items()
-        }
         different = list(dict.fromkeys(sources.values()))
         if self.code == "variational":
             codes = train_variational_edges(sent, different, labels, self._recipe, seed, shown.advance)
             right = labels.right(edges[self.split], [code.probe for code in codes])
-            for name, source in sources.items():
+            for place, source in sources.items():
                 mine, count = codes[at := different.index(source)], len(sent.labels) * labels.of_target
                 bits = labels.uniform / labels.of_target
-                report.variational("", places[name], (mine.kl, mine.data, mine.falling), count, bits)
-                report.accuracy("", places[name], right[at])
+                report.variational("", place, (mine.kl, mine.data, mine.falling), count, bits)
+                report.accuracy("", place, right[at])
             return
         report.dropped(blocks, self.fractions)
         for group in (different[at : at + TOGETHER] for at in range(0, len(different), TOGETHER)):
@@ -178,148 +196,67 @@ class DescriptionLength(Analysis):
             code = online_code(coder, blocks, labels.uniform, probes=len(group))
             coder.train_on(blocks.ends[-1])
             right = labels.right(edges[self.split], coder.probes)
-            for name, source in sources.items():
+            for place, source in sources.items():
                 if source in group:
                     at = group.index(source)
-                    report.online("", places[name], code, at)
-                    report.accuracy("", places[name], right[at])
+                    report.online("", place, code, at)
+                    report.accuracy("", place, right[at])
 
-    def _seed(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, shown: Bar) -> None:
-        for group in data.train.width_groups:
+    def _seed(self, report: CodeReport, sent: Sent, blocks: Blocks, shown: Bar) -> None:
+        for group in sent.rows.representations["train"].width_groups:
             if self.code == "variational":
-                self._variational(report, data, sent, group, shown)
+                self._variational(report, sent, group, shown)
             elif self.probe == "mlp":
-                self._mlp(report, data, sent, blocks, group)
+                self._mlp(report, sent, blocks, group)
                 shown.advance(len(group))
             else:
                 for layer in group:
-                    self._linear(report, data, sent, blocks, layer)
+                    self._linear(report, sent, blocks, layer)
                     shown.advance()
 
-    def _linear(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, layer: int) -> None:
+    def _linear(self, report: CodeReport, sent: Sent, blocks: Blocks, layer: int) -> None:
         coder = LinearCoder(
-            sent.labelled(data, layer, RESIDENT_BYTES),
-            Labelled(data.features("dev", layer), sent.labels["dev"]),
-            len(data.classes),
+            sent.labelled(layer, RESIDENT_BYTES),
+            Labelled(sent.features("dev", layer), sent.labels["dev"]),
+            len(sent.rows.classes),
             self.inner_holdout,
             mix=self.compat == "none",
         )
-        code = online_code(coder, blocks, log2(len(data.classes)), probes=len(sent.names))
+        code = online_code(coder, blocks, log2(len(sent.rows.classes)), probes=len(sent.names))
         fit = coder.trained(blocks.ends[-1])
-        predicted = log_probabilities(fit, data.features(self.split, layer)).argmax(-1)
+        predicted = log_probabilities(fit, sent.features(self.split, layer)).argmax(-1)
         for at, name in enumerate(sent.names):
-            report.online(name, {"layer": layer}, code, at)
-            report.accuracy(name, {"layer": layer}, predicted[at] == sent.labels[self.split][at])
+            report.online(name, Place(layer=layer), code, at)
+            report.accuracy(name, Place(layer=layer), predicted[at] == sent.labels[self.split][at])
 
-    def _mlp(self, report: "_Report", data: LabelledRows, sent: Sent, blocks: Blocks, group: range) -> None:
+    def _mlp(self, report: CodeReport, sent: Sent, blocks: Blocks, group: range) -> None:
         budget = RESIDENT_BYTES // len(group)
         coder = MlpCoder(
-            [sent.labelled(data, layer, budget) for layer in group],
-            [Labelled(data.features("dev", layer), sent.labels["dev"]) for layer in group],
-            len(data.classes),
+            [sent.labelled(layer, budget) for layer in group],
+            [Labelled(sent.features("dev", layer), sent.labels["dev"]) for layer in group],
+            len(sent.rows.classes),
             MlpRecipe(hidden=self.hidden),
             self.inner_holdout,
             mix=self.compat == "none",
             seed=report.seed,
         )
-        code = online_code(coder, blocks, log2(len(data.classes)), probes=len(group) * len(sent.names))
+        code = online_code(coder, blocks, log2(len(sent.rows.classes)), probes=len(group) * len(sent.names))
         coder.trained(blocks.ends[-1])
-        predicted = coder.log_probabilities([data.features(self.split, layer) for layer in group]).argmax(-1)
+        predicted = coder.log_probabilities([sent.features(self.split, layer) for layer in group]).argmax(-1)
         for place, layer in enumerate(group):
             for at, name in enumerate(sent.names):
-                report.online(name, {"layer": layer}, code, place * len(sent.names) + at)
-                report.accuracy(name, {"layer": layer}, predicted[place, at] == sent.labels[self.split][at])
+                report.online(name, Place(layer=layer), code, place * len(sent.names) + at)
+                report.accuracy(name, Place(layer=layer), predicted[place, at] == sent.labels[self.split][at])
 
-    def _variational(self, report: "_Report", data: LabelledRows, sent: Sent, group: range, shown: Bar) -> None:
+    def _variational(self, report: CodeReport, sent: Sent, group: range, shown: Bar) -> None:
         budget = RESIDENT_BYTES // len(group)
-        layers = [sent.labelled(data, layer, budget).features for layer in group]
-        held = [data.features(self.split, layer) for layer in group]
+        layers = [sent.labelled(layer, budget).features for layer in group]
+        held = [sent.features(self.split, layer) for layer in group]
         for at, name in enumerate(sent.names):
             labels = sent.labels["train"][at]
-            fit = train_variational(layers, labels, len(data.classes), self._recipe, report.seed, shown.advance)
+            fit = train_variational(layers, labels, len(sent.rows.classes), self._recipe, report.seed, shown.advance)
             predicted = fit.log_probabilities(held).argmax(-1)
             for place, layer in enumerate(group):
                 code = (float(fit.kl[place]), float(fit.data[place]), float(fit.falling[place]))
-                report.variational(name, {"layer": layer}, code, len(sent.order), log2(len(data.classes)))
-                report.accuracy(name, {"layer": layer}, predicted[place] == sent.labels[self.split][at])
-
-
-@dataclass(frozen=True)
-class _Report:
-    """Turns codes into rows; those of the control task are called control_..."""
-
-    outcome: Outcome
-    compat: Compat
-    seed: int
-    stochastic: bool
-    """Whether the training of the probes depends on the seed."""
-    sentences: np.ndarray
-    """Ids, in the order in which they are sent."""
-    sizes: np.ndarray
-    """Rows of every sentence."""
-    each: int = 1
-    """Labels that are sent of every row."""
-
-    def uniform(self, blocks: Blocks, bits: float) -> None:
-        """bits: of a row by the uniform code, which is the same in every order."""
-        if self.seed == 0:
-            rows = blocks.ends[-1]
-            self.outcome.add("uniform_codelength", rows * bits, n=rows * self.each)
-
-    def dropped(self, blocks: Blocks, fractions: tuple[float, ...]) -> None:
-        if self.seed == 0:
-            self.outcome.add("dropped_fractions", blocks.dropped, n=len(fractions))
-
-    def online(self, name: str, place: dict[str, Any], code: OnlineCode, probe: int) -> None:
-        bits = code.block_bits(self.compat)[probe]
-        ends = [end * self.each for end in code.blocks.ends]
-        self._length(name, place, bits.sum(), code.uniform_bits, ends[-1])
-        for end, size, mine in zip(ends, np.diff([0, *ends]).tolist(), bits, strict=True):
-            where: dict[str, Any] = {**place, "probe_seed": self.seed, "axis": "labels sent", "x": end}
-            self.outcome.add(f"{name}block_bits", mine, n=size, **where)
-        if not name:
-            self._sentences(place, code, probe)
-        if untrained := int(code.untrained[probe].sum()):
-            self.outcome.add(f"{name}untrained_blocks", untrained, **place, probe_seed=self.seed, n=len(ends))
-
-    def _sentences(self, place: dict[str, Any], code: OnlineCode, probe: int) -> None:
-        """Rows of the table `codes`: a sentence's bits, and those of the uniform code."""
-        starts, count = np.cumsum(self.sizes) - self.sizes, len(self.sizes)
-        rows = {
-            "sentence": self.sentences,
-            "layer": np.full(count, place.get("layer", -1), dtype=np.int16),
-            "subset": np.full(count, place.get("subset", ""), dtype=object),
-            "probe_seed": np.full(count, self.seed, dtype=np.int16),
-            "stochastic": np.full(count, self.stochastic),
-            "labels": (self.sizes * self.each).astype(np.int32),
-            "uniform_bits": self.sizes * code.uniform,
-            "bits": np.add.reduceat(code.label_bits(self.compat)[probe], starts),
-        }
-        known = self.outcome.tables.get("codes")
-        self.outcome.tables["codes"] = (
-            rows
-            if known is None
-            else {column: np.concatenate([known[column], values]) for column, values in rows.items()}
-        )
-
-    def variational(
-        self, name: str, place: dict[str, Any], code: tuple[float, float, float], labels: int, bits: float
-    ) -> None:
-        """code: nats of the probe and of the labels, and how much it still fell; bits: of a label, uniformly coded."""
-        factor = 1.0 if self.compat == "voita2020" else 1 / np.log(2)
-        kl, data, falling = code
-        self._length(name, place, (kl + data) * factor, labels * bits, labels)
-        where: dict[str, Any] = {**place, "probe_seed": self.seed, "n": labels}
-        for metric, value in (("probe_bits", kl * factor), ("data_bits", data * factor), ("still_falling", falling)):
-            self.outcome.add(f"{name}{metric}", value, **where)
-
-    def _length(self, name: str, place: dict[str, Any], bits: float, uniform: float, labels: int) -> None:
-        where: dict[str, Any] = {**place, "probe_seed": self.seed, "n": labels}
-        self.outcome.add(f"{name}codelength", bits, **where)
-        self.outcome.add(f"{name}compression", uniform / bits, **where)
-        self.outcome.add(f"{name}bits_per_label", bits / labels, **where)
-        self.outcome.add(f"{name}saved", 1 - bits / uniform, **where)
-
-    def accuracy(self, name: str, place: dict[str, Any], right: Tensor) -> None:
-        value = float(right.double().mean())
-        self.outcome.add(f"{name}accuracy", value, **place, probe_seed=self.seed, n=len(right))
+                report.variational(name, Place(layer=layer), code, len(sent.order), log2(len(sent.rows.classes)))
+                report.accuracy(name, Place(layer=layer), predicted[place] == sent.labels[self.split][at])

@@ -4,14 +4,17 @@ merchant2020 section 4, after Tenney et al. 2019. One probe for parts of speech,
 dependencies, semantic roles, coreference and relations: they differ only in their spans and labels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.metric import LAYER, WHOLE, Axis, Metric, Role, Unit
+from vestige.analyses.remarks import TARGETS
 from vestige.analyses.settings import Count, Dropped, Penalty, Positive, Share, Some
+from vestige.comparison.estimators import F1
 from vestige.measures.edge_scores import (
     EdgeCounts,
     Scorer,
@@ -20,13 +23,57 @@ from vestige.measures.edge_scores import (
     expected_layer,
     tenney_labels,
 )
-from vestige.probes.edges.model import EdgeRecipe, Edges, Source, named_sources
+from vestige.probes.edges.model import LAST_MIXED, EdgeRecipe, Edges, Source, placed_sources
 from vestige.probes.edges.targets import EdgeSplits, EdgeTargets
 from vestige.probes.edges.training import TOGETHER, EdgeFit, predictions, train_edges
+from vestige.probes.rows import Place, place_columns
 from vestige.progress import bar
 from vestige.representations.pool import SpanPooling
 
-SCORERS: tuple[Scorer, ...] = ("micro", "tenney")
+SCORERS: dict[Scorer, str] = {"micro": "", "tenney": "tenney_"}
+"""With what the columns of the table `sentences` begin."""
+
+MIXED = Axis(LAST_MIXED, "last layer of the mix")
+INPUTS = (LAYER, WHOLE, MIXED)
+"""A layer by itself; another input; mixes of layers 0 to k."""
+
+
+def _f1(scorer: Scorer, title: str, about: str) -> Metric:
+    hits, predicted, gold = (SCORERS[scorer] + name for name in ("hits", "predicted", "gold"))
+    compared = F1(table="sentences", hits=hits, predicted=predicted, gold=gold)
+    return Metric(f"f1_{scorer}", title, "percent", "higher", 0.005, 1, INPUTS, compared=compared, about=about)
+
+
+def _detail(
+    name: str,
+    title: str,
+    unit: Unit = "none",
+    decimals: int = 3,
+    along: tuple[Axis, ...] = INPUTS,
+    role: Role = "detail",
+) -> Metric:
+    return Metric(name, title, unit, decimals=decimals, along=along, role=role)
+
+
+_PROBE = (
+    _f1("micro", "F1", "Micro-averaged over all labels."),
+    _f1("tenney", "F1 as in Tenney et al.", "Micro-averaged over the labels that Tenney et al. 2019 count."),
+    _detail("accuracy", "targets with exactly the right labels", "percent", 1),
+    _detail("f1", "F1 of a label", "percent", 1),
+    _detail("dev_f1", "F1 on dev", "percent", 1),
+    _detail("steps", "steps of training", "count", 0),
+    _detail("parameters", "parameters of the probe", "count", 0),
+)
+_MIX = (
+    _detail("mix_weight", "weight in the mix", along=(LAYER, MIXED), role="result"),
+    _detail("mix_gamma", "factor on the mix", along=(WHOLE, MIXED)),
+    _detail("centre_of_gravity", "centre of gravity of the mix", decimals=2, along=(WHOLE, MIXED)),
+    _detail("kl", "divergence of the mix from equal weights", "nats", along=(WHOLE, MIXED)),
+)
+_MIXES = (
+    _detail("expected_layer", "expected layer", decimals=2, along=(WHOLE,), role="result"),
+    _detail("differential_score", "F1 gained by a further layer", "percent", 1, along=(LAYER,), role="result"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +85,8 @@ class EdgeProbe(Analysis):
     source: ClassVar[str] = "merchant2020, section 4; Tenney et al. 2019"
     needs = frozenset({"hidden_states"})
     levels = ("span", "span_pair")
-    version = 3
+    metrics: ClassVar[tuple[Metric, ...]] = (*_PROBE, *_MIX, *_MIXES, *TARGETS)
+    version = 4
 
     inputs: Annotated[tuple[str, ...], Some] = ("layers", "mix")
     """What probes read: layers (each by itself), layer 3, top, lexical (layer 0), cat (top and lexical side by
@@ -57,30 +105,35 @@ class EdgeProbe(Analysis):
     normed_mix: bool = False
     """Bring every vector to mean 0 and variance 1 before it is mixed: long vectors weigh more than their weight."""
     projected: Count = 256
+    """Width that every word's vector is projected to."""
     hidden: Count = 256
+    """Hidden units of the probe."""
     dropout: Dropped = 0.3
+    """Share of units dropped in training, projected and hidden."""
     rate: Positive = 1e-4
+    """Learning rate of Adam."""
     mix_rate: Positive | None = None
     """Of the weights of mixes; None: the same. At 1e-4 they hardly leave their start in short trainings."""
     batch: Count = 32
     """Sentences a step reads."""
     validate_every: Count | None = None
-    """Steps between two looks at dev; None: 1,000, and 100 where train has fewer than 10,000 sentences."""
+    """Steps between two validation passes; None: 1,000, and 100 where train has fewer than 10,000 sentences."""
     max_validations: Count | None = None
     """None: 250, and 100 where train has fewer than 10,000 sentences."""
     patience: Count = 20
-    """A probe stops when so many looks at dev in a row have brought nothing."""
+    """A probe stops when so many validation passes in a row have brought no gain."""
     gain: Penalty = 1e-4
-    """F1 that is nothing."""
+    """Smaller gains of F1 on dev do not count."""
     decay: Share = 0.5
-    """Factor on the rate whenever `decay_after` looks at dev in a row have brought nothing."""
+    """Factor on the rate whenever `decay_after` validation passes in a row have brought no gain."""
     decay_after: Count = 5
+    """Validation passes without a gain before the rate is lowered."""
     min_rate: Penalty = 1e-6
     """A probe stops when its rate falls below."""
     clip: Positive = 5.0
     """Norm that gradients are cut down to."""
     dev_sentences: Count = 5000
-    """Sentences of dev that are looked at, the first ones."""
+    """Sentences of dev that validation passes read, the first ones."""
     split: str = "test"
     """The split that is scored."""
 
@@ -88,13 +141,19 @@ class EdgeProbe(Analysis):
     def stochastic(self) -> bool:
         return True
 
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        mix = any(name.startswith("mix") for name in self.inputs)
+        mixes = any(name == "mixes" or name.startswith("mix 0-") for name in self.inputs)
+        return (*_PROBE, *(_MIX if mix else ()), *(_MIXES if mixes else ()), *TARGETS)
+
     def run(self, inputs: Inputs) -> Outcome:
         splits = dict.fromkeys(("train", "dev", self.split))
         data = EdgeSplits.of(inputs.task, {split: inputs.split(split) for split in splits})
         outcome = Outcome()
         for remark in data.remarks():
             outcome.add(**remark)
-        sources = named_sources(self.inputs, data.widths)
+        sources = placed_sources(self.inputs, data.widths)
         scored = data.targets[self.split]
         scores = _Scores(outcome, scored, [*data.classes, *scored.unseen(data.classes)])
         edges = data.edges(sources.values(), inputs.model, rescale=self.rescale, principal=self.axes == "principal")
@@ -108,15 +167,6 @@ class EdgeProbe(Analysis):
                 scores.take(edges[self.split], fits)
         scores.finish(sources, len(data.widths))
         return outcome
-
-
-def _place(name: str, source: Source) -> dict[str, Any]:
-    """What rows say of an input: its layer, where it is one of them, else its name; mixes lie along an axis."""
-    if name.startswith("layer "):
-        return {"layer": source.layers[0]}
-    if name.startswith("mix 0-"):
-        return {"subset": "mixes", "axis": "last layer mixed", "x": source.layers[-1]}
-    return {"subset": name}
 
 
 class _Scores:
@@ -138,20 +188,35 @@ class _Scores:
         for fit, mine in zip(fits, counts, strict=True):
             self.found.setdefault(fit.probe.source, []).append((fit, mine))
 
-    def finish(self, sources: Mapping[str, Source], layers: int) -> None:
-        """Put everything into the outcome, under the names of the sources; the model has so many layers."""
-        for name, source in sources.items():
+    def finish(self, sources: Mapping[Place, Source], layers: int) -> None:
+        """Put everything into the outcome, by the places of the sources; the model has so many layers."""
+        for place, source in sources.items():
             for fit, counts in self.found[source]:
-                self._probe_rows(name, fit, counts)
-        mixes = sorted(source for name, source in sources.items() if name.startswith("mix 0-"))
+                self._probe_rows(place, fit, counts)
+        mixes = sorted({source for source in sources.values() if source.mixed})
         if len(mixes) == layers > 1:
             self._expected_layers(mixes)
-        self.outcome.items = self._items(sources)
-        self.outcome.tables["sentences"] = self._sentences(sources)
+        elif any(place.axis for place in sources):
+            few = "it takes a mix of layers 0 to k for every k, of two layers at least (inputs: mixes)"
+            self.outcome.absent |= dict.fromkeys(("expected_layer", "differential_score"), few)
+        probes = [(place, *probe) for place, source in sources.items() for probe in self.found[source]]
+        ids = np.array(self.targets.ids, dtype=object)
+        self.outcome.items = {
+            "sentence": np.tile(ids[self.sentence], len(probes)),
+            "word": np.tile(self.targets.numbers.astype(np.int32), len(probes)),
+            **_of_probes(probes, len(self.sentence)),
+            "correct": np.concatenate([counts.correct for _, _, counts in probes]),
+        }
+        self.outcome.tables["sentences"] = {
+            "sentence": np.tile(ids, len(probes)),
+            **_of_probes(probes, len(ids)),
+            "targets": np.tile(np.diff(self.targets.firsts).astype(np.int32), len(probes)),
+            **dict(_sums([counts for _, _, counts in probes])),
+        }
 
-    def _probe_rows(self, name: str, fit: EdgeFit, counts: EdgeCounts) -> None:
+    def _probe_rows(self, place: Place, fit: EdgeFit, counts: EdgeCounts) -> None:
         source, add = fit.probe.source, self.outcome.add
-        where: dict[str, Any] = {**_place(name, source), "probe_seed": fit.probe.seed}
+        where: dict[str, Any] = {**place.where, "probe_seed": fit.probe.seed}
         for scorer in SCORERS:
             add(f"f1_{scorer}", counts.f1(scorer), **where, n=len(self.sentence))
         add("accuracy", counts.correct.mean(), **where, n=len(self.sentence))
@@ -178,29 +243,18 @@ class _Scores:
                     self.outcome.add("differential_score", gained, **where, layer=layer)
                 if np.isfinite(expected := expected_layer(scores)):
                     self.outcome.add("expected_layer", expected, **where)
+        if not any(row["metric"] == "expected_layer" for row in self.outcome.rows):
+            self.outcome.absent["expected_layer"] = "the mix of all layers is no better than layer 0"
 
-    def _items(self, sources: Mapping[str, Source]) -> dict[str, np.ndarray]:
-        """A row per input and target: the share of seeds whose probes gave exactly the right labels."""
-        right = [np.mean([counts.correct for _, counts in self.found[source]], axis=0) for source in sources.values()]
-        ids = np.array(self.targets.ids, dtype=object)
-        return {
-            "sentence": np.tile(ids[self.sentence], len(sources)),
-            "word": np.tile(self.targets.numbers.astype(np.int32), len(sources)),
-            "subset": np.repeat(np.array(list(sources), dtype=object), len(self.sentence)),
-            "correct": np.concatenate(right),
-        }
 
-    def _sentences(self, sources: Mapping[str, Source]) -> dict[str, np.ndarray]:
-        """A row per input, seed and sentence, with what F1 is made of: see `f1_differences`."""
-        probes = [(name, *probe) for name, source in sources.items() for probe in self.found[source]]
-        count = len(self.targets.ids)
-        table = {
-            "sentence": np.tile(np.array(self.targets.ids, dtype=object), len(probes)),
-            "subset": np.repeat(np.array([name for name, *_ in probes], dtype=object), count),
-            "probe_seed": np.repeat(np.array([fit.probe.seed for _, fit, _ in probes], dtype=np.int16), count),
-            "targets": np.tile(np.diff(self.targets.firsts).astype(np.int32), len(probes)),
-        }
-        for scorer, prefix in zip(SCORERS, ("", "tenney_"), strict=True):
-            sums = np.concatenate([counts.sentences[scorer] for _, _, counts in probes]).astype(np.int32)
-            table |= {prefix + name: sums[:, at] for at, name in enumerate(("hits", "predicted", "gold"))}
-        return table
+def _of_probes(probes: Sequence[tuple[Place, EdgeFit, EdgeCounts]], repeats: int) -> dict[str, np.ndarray]:
+    """What a probe reads, and its seed."""
+    seeds = np.array([fit.probe.seed for _, fit, _ in probes], dtype=np.int16)
+    return {**place_columns([place for place, _, _ in probes], repeats), "probe_seed": np.repeat(seeds, repeats)}
+
+
+def _sums(probes: Sequence[EdgeCounts]) -> Iterator[tuple[str, np.ndarray]]:
+    """By column, what F1 is made of, of every probe and sentence."""
+    for scorer, prefix in SCORERS.items():
+        sums = np.concatenate([counts.sentences[scorer] for counts in probes]).astype(np.int32)
+        yield from ((prefix + name, sums[:, at]) for at, name in enumerate(("hits", "predicted", "gold")))

@@ -8,43 +8,58 @@ layers above make anew of the context, or out of what is not linear). Taking awa
 directions is the control, as in amnesic probing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome, Own
-from vestige.analyses.layer_probe import L2_PATH, PATH_GAIN
+from vestige.analyses.erased_scores import Pooling, chosen_layers, erasable, fitted_erasers, score_erased
+from vestige.analyses.metric import LAYER, WHOLE, Metric
 from vestige.analyses.perplexity import Perplexity
-from vestige.analyses.rows import WordRows
+from vestige.analyses.remarks import remark
+from vestige.analyses.rows import labelled_rows
 from vestige.analyses.settings import Count, Positive, Share, Some, Whole
+from vestige.analyses.tuning import of_the_task
 from vestige.corpus.control import baseline_accuracies
-from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
-from vestige.finetune.model import Tunable, load_tuned
-from vestige.finetune.score import score
-from vestige.measures.erasure import Pooling, Variant, check_erasing, leace, variants, word_states
+from vestige.finetune.model import load_tuned
+from vestige.measures.erasure import Variant
 from vestige.measures.resampling import bootstrap_interval
 from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.encoders.reading import AS_IS
 from vestige.models.lm.head import HeadChoice, choose_head, head_path
 from vestige.models.lm.language_model import Head, kind_of, last_state, resolve_method
 from vestige.models.lm.likelihood import likelihoods
-from vestige.probes.linear.quasi_newton import principal_axes, solve
-from vestige.probes.problem import log_probabilities, standard
+from vestige.models.surgery.erasing import check_erasing, erasing
+from vestige.probes.linear.converged import converged_probe
+from vestige.probes.problem import standard
+from vestige.probes.rows import LabelledRows
 from vestige.progress import bar
+from vestige.representations.words import word_states
+
+_LAST = Metric("last_accuracy", "accuracy of a probe at the last layer", "percent", "higher", decimals=1)
+_OWN = (
+    *of_the_task(LAYER, prefix="task_", where=" on its own task"),
+    Metric(
+        "task_majority", "always the most frequent answer", "percent", decimals=1, along=(WHOLE,), role="baseline",
+        about="Of the model's own task, by measure (`subset`).",
+    ),
+    remark("own_task_left_out", "own task left out", "{model} is not scored on its own task: {subset}"),
+)  # fmt: skip
+"""Of a model that the study tuned, on the task it was tuned for."""
+_SCORES = [metric.name for metric in _OWN if metric.role != "remark"]
 
 
 @dataclass(frozen=True)
 class Erasure(Analysis):
-    """Rows by the layer that was erased, and by subset: `none`, `erased`, or `random` directions.
+    """What a model loses when a property is erased from one of its layers.
 
-    `accuracy` is that of a probe at the erased layer, `last_accuracy` that of one at the last layer;
-    `change` is the share of the layer's variance by which its states were moved, `rank` the number of
-    directions that were taken away. Perplexity is that of sentences, where there is a head. A model
-    that the study tuned also has the measures of its own task as `task_...`, the one it is judged by first.
+    Rows are by the layer that was erased, and by subset: `none`, `erased`, or `random` directions. Perplexity is that
+    of sentences, where there is a head. A model that the study tuned also has the measures of its own task, the one it
+    is judged by first.
     """
 
     name: ClassVar[str] = "erasure"
@@ -52,13 +67,23 @@ class Erasure(Analysis):
     source: ClassVar[str] = "LEACE, Belrose et al. 2023; random directions after amnesic probing, Elazar et al. 2021"
     needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
-    version = 4
+    version = 5
+    metrics = (
+        Metric("accuracy", "accuracy of a probe at the erased layer", "percent", "higher", decimals=1),
+        _LAST,
+        Metric("perplexity", "perplexity", better="lower", decimals=1),
+        *_OWN,
+        Metric("majority", "always the most frequent label", "percent", decimals=1, along=(WHOLE,), role="baseline"),
+        Metric("rank", "directions that were erased", "count", decimals=0, role="detail"),
+        Metric("change", "share of the variance that was erased", "percent", decimals=1, role="detail"),
+    )
     models = 2
     alone = True
 
     layers: Annotated[tuple[int, ...], Some] | None = None
     """Layers to erase, one at a time; None: all of them."""
     pooling: Pooling = "last"
+    """How the hidden states of a word's tokens become one vector."""
     draws: Count = 1
     """Random erasers of a layer."""
     last: bool = True
@@ -66,6 +91,7 @@ class Erasure(Analysis):
     tolerance: Positive = 1e-2
     """Of the probes: largest certified distance from the optimum, in nats per word."""
     head: HeadChoice = "reference"
+    """Whose language-model head: the reference's; the model's own; the reference's, tied to the model's embeddings."""
     head_file: str | None = None
     """A file with a head (`LMHead`), for models that come without one."""
     rate: Share = 0.15
@@ -73,21 +99,29 @@ class Erasure(Analysis):
     sentences: Count | None = None
     """Perplexity is that of the first so many of the split; None: all."""
     resamples: Count = 1000
+    """Bootstrap resamples of the intervals."""
     seed: Whole = 0
+    """Of the random erasers, the masks and the bootstrap."""
     split: str = "test"
+    """The split that is scored."""
     own_task: bool = True
     """Also score a model that the study tuned on the task it was tuned for, while it is erased."""
     own_split: str | None = None
     """On this split of that task; None: dev or, where there is none, test."""
 
     @property
+    def given(self) -> tuple[Metric, ...]:
+        unasked = [*(() if self.last else [_LAST]), *(() if self.own_task else _OWN)]
+        return tuple(metric for metric in self.metrics if metric not in unasked)
+
+    @property
     def wants_own_task(self) -> bool:
         return self.own_task
 
     def run(self, inputs: Inputs) -> Outcome:
-        encoder = _erasable(inputs.encoder, inputs.model)
-        data = WordRows.of(inputs, self.split)
-        layers = _layers(self.layers, encoder)
+        encoder = erasable(inputs.encoder, inputs.model)
+        data = labelled_rows(inputs, self.split)
+        layers = chosen_layers(self.layers, encoder)
         train, labels = data.representations["train"], data.labels["train"].numpy()
         sample = encoder.encode(inputs.task.corpus["train"][:1])[0]
         outcome = Outcome()
@@ -96,22 +130,22 @@ class Erasure(Analysis):
         outcome.add("majority", majority, n=len(data.labels[self.split]))
         erasers: dict[int, list[Variant]] = {}
         for layer in layers:
-            found = leace(train.layer(layer), labels, len(data.classes))
             check_erasing(encoder, layer, sample)
-            erasers[layer] = list(variants(found, self.draws, self.seed))
-            outcome.add("rank", found.rank, layer=layer)
-            for one in erasers[layer]:
-                outcome.add("change", one.change(train.layer(layer)), layer=layer, **one.where)
+            erasers[layer] = fitted_erasers(train.layer(layer), labels, layer, self.draws, self.seed, outcome)
         self._probe(inputs, encoder, data, erasers, outcome)
         self._ask(inputs, encoder, erasers, outcome)
         if inputs.own is not None and own_split is not None:
             tuned = load_tuned(inputs.own.folder, inputs.device)
-            _score(tuned, inputs.own.task, own_split, erasers, outcome, inputs.model)
+            score_erased(tuned, inputs.own.task, own_split, erasers, outcome, inputs.model)
         return outcome
 
     def _own_split(self, own: Own | None, encoder: HuggingFaceEncoder, outcome: Outcome) -> str | None:
         """The split to score the model's own task on, if there is one and the model is read as it was tuned."""
+        if not self.own_task:
+            return None
         if own is None:
+            outcome.add("own_task_left_out", 0)
+            outcome.absent |= dict.fromkeys(_SCORES, "the study did not tune this model")
             return None
         if self.own_split is not None:
             own.task.corpus[self.own_split]
@@ -119,8 +153,9 @@ class Erasure(Analysis):
         why = "" if there or self.own_split else "its corpus has neither dev nor test"
         if encoder.reading != AS_IS:
             why = f"it is not read as it was tuned ({', '.join(encoder.reading.changes())})"
+        outcome.add("own_task_left_out", bool(why), **({"subset": why} if why else {}))
         if why:
-            outcome.add("own_task_left_out", 1, subset=why)
+            outcome.absent |= dict.fromkeys(_SCORES, why)
             return None
         return self.own_split or there[0]
 
@@ -128,7 +163,7 @@ class Erasure(Analysis):
         self,
         inputs: Inputs,
         encoder: HuggingFaceEncoder,
-        data: WordRows,
+        data: LabelledRows,
         erasers: Mapping[int, list[Variant]],
         outcome: Outcome,
     ) -> None:
@@ -154,35 +189,31 @@ class Erasure(Analysis):
                     shown.advance()
 
     def _rows_above(
-        self, inputs: Inputs, encoder: HuggingFaceEncoder, data: WordRows, layer: int, one: Variant
+        self, inputs: Inputs, encoder: HuggingFaceEncoder, data: LabelledRows, layer: int, one: Variant
     ) -> dict[str, np.ndarray]:
         """The last layer's vectors of every split while a layer is erased."""
         top, corpus = encoder.depth, inputs.task.corpus
-        with one.applied(encoder, layer):
+        with erasing(encoder, layer, one.eraser):
             return {
                 split: word_states(encoder, corpus[split], [top], self.pooling, found.index)[top]
                 for split, found in data.representations.items()
             }
 
-    def _accuracy(self, rows: Mapping[str, np.ndarray], data: WordRows, what: str) -> float:
+    def _accuracy(self, rows: Mapping[str, np.ndarray], data: LabelledRows, what: str) -> float:
         """Of a linear probe on the scored split; the ridge is chosen on dev, as in a layer-wise probe."""
-        frame = standard(rows["train"], what)
-        train = frame.resident()
-        axes, labels = principal_axes(train), data.labels["train"].unsqueeze(0)
-
-        def right(fit: Any, split: str) -> float:
-            predicted = log_probabilities(fit, frame.like(rows[split]))[0].argmax(-1)
-            return float((predicted == data.labels[split]).double().mean())
-
-        best, best_fit, start = -1.0, None, None
-        for ridge in (strength / len(train) for strength in L2_PATH):
-            fit = solve(
-                train, labels, len(data.classes), [0.0], [ridge], tolerance=self.tolerance, start=start, axes=axes
-            )
-            if (accuracy := right(fit, "dev")) < best + PATH_GAIN:
-                break
-            best, best_fit, start = accuracy, fit, fit.weights
-        return right(best_fit, self.split)
+        frame, labels = standard(rows["train"], what), data.labels
+        dev, scored = (frame.like(rows[split]) for split in ("dev", self.split))
+        probe = converged_probe(
+            frame.resident(),
+            labels["train"],
+            dev,
+            labels["dev"],
+            len(data.classes),
+            tolerance=self.tolerance,
+            slack=1.0,
+        )
+        predicted = probe.log_probabilities(scored)[0].argmax(-1)
+        return float((predicted == labels[self.split]).double().mean())
 
     def _ask(
         self, inputs: Inputs, encoder: HuggingFaceEncoder, erasers: Mapping[int, list[Variant]], outcome: Outcome
@@ -190,6 +221,7 @@ class Erasure(Analysis):
         """Perplexities of the same sentences with the same masks, of all erasers in one go."""
         head = self._head(inputs, encoder)
         if head is None:
+            outcome.absent["perplexity"] = "there is no language-model head"
             return
         sentences = [s for s in inputs.task.corpus[self.split][: self.sentences] if s.words]
         texts = encoder.encode(sentences)
@@ -203,7 +235,7 @@ class Erasure(Analysis):
         def states(given: Mapping[str, Any]) -> Iterator[Tensor]:
             yield last_state(encoder, given)
             for layer, one in changed:
-                with one.applied(encoder, layer):
+                with erasing(encoder, layer, one.eraser):
                     yield last_state(encoder, given)
 
         with bar(f"perplexity of {inputs.model}, erased") as shown:
@@ -214,9 +246,8 @@ class Erasure(Analysis):
         places = {id(one): number for number, (_, one) in enumerate(changed, start=1)}
         for layer, each in erasers.items():
             for one in each:
-                model = places.get(id(one), 0)
-                for name, losses in (("", found.losses), ("_low", low), ("_high", high)):
-                    outcome.add(f"perplexity{name}", np.exp(losses[model]), layer=layer, n=asked, **one.where)
+                value, *ends = (np.exp(losses[places.get(id(one), 0)]) for losses in (found.losses, low, high))
+                outcome.add("perplexity", value, low=ends[0], high=ends[1], layer=layer, n=asked, **one.where)
 
     def _head(self, inputs: Inputs, encoder: HuggingFaceEncoder) -> Head | None:
         """The head to ask, or None where there is none."""
@@ -225,84 +256,3 @@ class Erasure(Analysis):
         if encoder.config.is_encoder_decoder or (giver.head is None and head_path(self.head_file, giver) is None):
             return None
         return choose_head(self.head, self.head_file, encoder, None if giver is encoder else giver)
-
-
-def erase_and_score(
-    tuned: Any,
-    known: Task,
-    task: Task,
-    layers: Sequence[int] | None = None,
-    *,
-    split: str = "dev",
-    pooling: Pooling = "last",
-    draws: int = 1,
-    seed: int = 0,
-    device: str = "cpu",
-) -> Outcome:
-    """What a tuned model loses of its own `task` when the property `known` is erased from one of its layers.
-
-    `tuned` is a folder that `finetune` made, a `Tuned`, or what `load_tuned` gave; `known` is a token
-    task, on whose train words the erasers are fitted. Rows are those of `Erasure`: the task's measures
-    as `task_...`, `rank` and `change`, by layer and by subset.
-    """
-    if known.level != "token":
-        raise AnalysisError(f"{known.name!r} labels each {known.level}, not each word", fix="erase a token task")
-    if pooling not in get_args(Pooling):
-        raise AnalysisError(f"pooling {pooling!r} of words", fix=f"use {', '.join(get_args(Pooling))}")
-    model = tuned if isinstance(tuned, Tunable) else load_tuned(getattr(tuned, "folder", tuned), device)
-    encoder = _erasable(model.encoder, model.encoder.name)
-    wanted = _layers(layers, encoder)
-    sentences = known.corpus["train"]
-    model.eval()
-    encoded = encoder.encode(sentences)
-    index = np.array([(number, word) for number, e in enumerate(encoded) for word in range(e.kept)])
-    rows = word_states(encoder, sentences, wanted, pooling, index)
-    gold = known.labels("train")
-    classes, labels = np.unique([gold[s][w] for s, w in index], return_inverse=True)
-    outcome = Outcome()
-    erasers: dict[int, list[Variant]] = {}
-    for layer in wanted:
-        found = leace(rows[layer], labels, len(classes))
-        check_erasing(encoder, layer, encoded[0])
-        erasers[layer] = list(variants(found, draws, seed))
-        outcome.add("rank", found.rank, layer=layer)
-        for one in erasers[layer]:
-            outcome.add("change", one.change(rows[layer]), layer=layer, **one.where)
-    _score(model, task, split, erasers, outcome, encoder.name)
-    return outcome
-
-
-def _score(
-    model: Tunable, task: Task, split: str, erasers: Mapping[int, Sequence[Variant]], outcome: Outcome, name: str
-) -> None:
-    """The measures of a tuned model's task with every eraser in it, and that of always the same answer."""
-    plain = score(model, task, split)
-    primary = model.problem.primary
-    if (always := plain.metrics[primary].majority) is not None:
-        outcome.add(f"task_{primary}_majority", always, n=len(plain.ids))
-    with bar(f"{task.name} of {name}, erased", sum(len(each) for each in erasers.values())) as shown:
-        for layer, one in ((layer, one) for layer, each in erasers.items() for one in each):
-            with one.applied(model.encoder, layer):
-                found = plain if one.eraser is None else score(model, task, split, majority=False)
-            where = {"layer": layer, "n": len(found.ids), **one.where}
-            for measure in sorted(found.metrics, key=lambda measure: measure != primary):
-                for side in ("", "_low", "_high"):
-                    value = getattr(found.metrics[measure], side.strip("_") or "value")
-                    outcome.add(f"task_{measure}{side}", value, **where)
-            shown.advance()
-
-
-def _erasable(encoder: object, name: str) -> HuggingFaceEncoder:
-    if not isinstance(encoder, HuggingFaceEncoder):
-        what = "the model itself is missing" if encoder is None else "it is no Hugging Face model"
-        raise AnalysisError(f"{name}: {what}, so nothing can be erased in it", fix="leave erasure out for this model")
-    return encoder
-
-
-def _layers(wanted: Sequence[int] | None, encoder: HuggingFaceEncoder) -> list[int]:
-    unknown = [layer for layer in wanted or () if not 0 <= layer <= encoder.depth]
-    if unknown:
-        raise AnalysisError(
-            f"{encoder.name} has layers 0 to {encoder.depth}, asked for {unknown[0]}", fix="name layers it has"
-        )
-    return list(range(encoder.depth + 1)) if wanted is None else list(wanted)

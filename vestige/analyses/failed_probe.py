@@ -18,9 +18,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from vestige.analyses.rows import WordRows
+from vestige.analyses.metric import Metric
 from vestige.probes.linear.quasi_newton import solve
-from vestige.probes.problem import Features, log_probabilities
+from vestige.probes.problem import log_probabilities
+from vestige.probes.rows import LabelledRows
 
 FAR = 0.05
 LEARNT = 0.1
@@ -30,30 +31,31 @@ ENOUGH, PASSES = 0.05, 150
 """The check is trained to this optimality gap, in nats a row, or for so many passes: unfinished, it proves as much."""
 
 
-def failure(
-    rows: WordRows, layer: tuple[Features, Features], accuracies: tuple[float, float], converged: bool
-) -> float | None:
-    """How much more of dev the check reads than a failed probe, or None; `layer` and accuracies are of train and dev.
+FAILED_PROBE = Metric(
+    "failed_probe", "accuracy that a failed probe missed", "percent", decimals=1, role="failure",
+    about="Above 0 where a probe's accuracy is far below what word types alone give, or it learnt next to nothing "
+    f"on train, and a check (a linear probe with a ridge a thousand times weaker) reads at least {100 * FAR:g} points "
+    "more of dev from the same hidden states: nothing is claimed of it.",
+)  # fmt: skip
 
-    The layer is given as a converged probe reads it.
-    """
-    (train, dev), (learnt, read) = layer, accuracies
+
+def failure(rows: LabelledRows, layer: int, accuracies: tuple[float, float], converged: bool) -> float:
+    """How much more of dev the check reads than a failed probe, or 0; accuracies are of train and dev."""
+    learnt, read = accuracies
     labels, gold = rows.labels["train"], rows.labels["dev"]
-    table = _majorities(rows.words["train"], labels)
+    table = _majorities(rows.types["train"], labels)
     majority = int(labels.mode().values)
     share = float((labels == majority).double().mean())
-    of_types = _accuracy(table, majority, rows.words["train"], labels)
+    of_types = _accuracy(table, majority, rows.types["train"], labels)
     suspected = learnt < share + LEARNT * (of_types - share)
     if converged:
-        suspected |= read < _accuracy(table, majority, rows.words["dev"], gold) - FAR
+        suspected |= read < _accuracy(table, majority, rows.types["dev"], gold) - FAR
     if not suspected:
-        return None
-    check = solve(
-        train.resident(), labels[None], len(rows.classes), [0.0], [WEAK_RIDGE / len(labels)], tolerance=ENOUGH,
-        max_passes=PASSES,
-    )  # fmt: skip
-    more = float((log_probabilities(check, dev)[0].argmax(-1) == gold).double().mean()) - read
-    return more if more >= FAR else None
+        return 0.0
+    train, ridge = rows.features("train", layer).resident(), WEAK_RIDGE / len(labels)
+    check = solve(train, labels[None], len(rows.classes), [0.0], [ridge], tolerance=ENOUGH, max_passes=PASSES)
+    more = float((log_probabilities(check, rows.features("dev", layer))[0].argmax(-1) == gold).double().mean()) - read
+    return more if more >= FAR else 0.0
 
 
 def _majorities(words: Sequence[str], labels: Tensor) -> dict[str, int]:

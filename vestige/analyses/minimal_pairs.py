@@ -1,7 +1,7 @@
 """Minimal pairs: does a model still find the grammatical sentence more probable than its twin?
 
 After BLiMP (Warstadt et al. 2020). A sentence's score is its log-likelihood under a causal model, its
-pseudo-log-likelihood (every token told from all others) under a masked or permutation model.
+pseudo-log-likelihood (every token given all others) under a masked or permutation model.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.metric import WHOLE, Metric
+from vestige.analyses.remarks import remark
 from vestige.analyses.settings import Count, Whole
+from vestige.comparison.estimators import Share
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
 from vestige.measures.resampling import bootstrap_interval
@@ -28,26 +31,51 @@ GOOD, BAD = "acceptable", "unacceptable"
 
 @dataclass(frozen=True)
 class MinimalPairs(Analysis):
-    """Accuracy is the share of pairs whose grammatical sentence scores higher; equal scores are counted as wrong."""
+    """How often a model finds the grammatical sentence of a pair more probable, over all pairs and by paradigm.
+
+    Accuracy is the share of pairs whose grammatical sentence scores higher; equal scores are counted as wrong.
+    """
 
     name: ClassVar[str] = "minimal_pairs"
-    version = 2
+    version = 3
     title: ClassVar[str] = "Minimal pairs"
     source: ClassVar[str] = "BLiMP, Warstadt et al. 2020; scores after Salazar et al. 2020"
     needs = frozenset({"logits"})
     levels = ("sentence",)
+    example = "blimp/acceptability"
     models = 2
     alone = True
+    metrics = (
+        Metric("accuracy", "accuracy", "percent", "higher", 0.005, 1, (WHOLE,), compared=Share()),
+        Metric("margin", "log-likelihood of the grammatical sentence over its twin's", "nats", along=(WHOLE,)),
+        Metric("ties", "pairs with equal scores", "percent", decimals=1, along=(WHOLE,), role="detail"),
+        Metric(
+            "reference_accuracy", "accuracy of the reference", "percent", "higher", decimals=1, along=(WHOLE,),
+            role="baseline",
+        ),
+        Metric("accuracy_change", "change of accuracy", "percent", "higher", decimals=1, along=(WHOLE,)),
+        Metric("margin_change", "change of the log-likelihood ratio", "nats", "higher", along=(WHOLE,)),
+        remark(
+            "left_out_pairs",
+            "pairs left out",
+            "{value} of {n} minimal pairs do not fit the model's limit and are left out",
+        ),
+    )  # fmt: skip
 
     hide: Hide = "token"
     """For masked and permutation models: hide the token alone, or more of its word with it."""
     head: HeadChoice = "reference"
+    """Whose language-model head: the reference's; the model's own; the reference's, tied to the model's embeddings."""
     head_file: str | None = None
+    """A file with a head (`LMHead`), for models that come without one."""
     pairs: Count | None = None
     """The first so many of every paradigm; None: all."""
     resamples: Count = 1000
+    """Bootstrap resamples of the intervals."""
     seed: Whole = 0
+    """Of the bootstrap."""
     split: str = "test"
+    """The split whose pairs are scored."""
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = language_model(inputs.encoder, inputs.model)
@@ -63,7 +91,10 @@ class MinimalPairs(Analysis):
         if other is not None:
             heads.append(heads[0] if self.head == "reference" else choose_head("own", self.head_file, other, None))
         scores = self._scores(encoder, encoded, heads, models, inputs.model).reshape(len(models), -1, 2)
-        outcome = self._outcome(scores[..., 0] - scores[..., 1], pairs, encoder.depth)
+        outcome = self._outcome(scores[..., 0] - scores[..., 1], pairs)
+        if other is None:
+            compared = ("reference_accuracy", "accuracy_change", "margin_change")
+            outcome.absent |= dict.fromkeys(compared, "the model has no reference")
         outcome.add("left_out_pairs", len(every) - len(pairs), n=len(every))
         return outcome
 
@@ -92,7 +123,7 @@ class MinimalPairs(Analysis):
                 tick=shown.advance,
             ).sums
 
-    def _outcome(self, margins: np.ndarray, pairs: Sequence[tuple[Sentence, Sentence]], depth: int) -> Outcome:
+    def _outcome(self, margins: np.ndarray, pairs: Sequence[tuple[Sentence, Sentence]]) -> Outcome:
         """`margins` (models, pairs): score of the grammatical sentence minus that of its twin."""
         outcome = Outcome()
         right = margins > 0
@@ -110,15 +141,12 @@ class MinimalPairs(Analysis):
             columns = np.stack([values[chosen].astype(np.float64) for values in found.values()], axis=1)
             low, high = bootstrap_interval(columns, resamples=self.resamples, seed=self.seed)
             for column, metric in enumerate(found):
-                outcome.add(metric, columns[:, column].mean(), n=len(columns), **where)
-                outcome.add(f"{metric}_low", low[column], n=len(columns), **where)
-                outcome.add(f"{metric}_high", high[column], n=len(columns), **where)
+                interval = {"low": low[column], "high": high[column]}
+                outcome.add(metric, columns[:, column].mean(), n=len(columns), **interval, **where)
         ids = np.array([good.annotations["pair"] for good, _ in pairs], dtype=object)
         outcome.items = {
             "sentence": ids,
             "word": np.zeros(len(ids), dtype=np.int32),
-            "subset": np.full(len(ids), "task", dtype=object),
-            "layer": np.full(len(ids), depth, dtype=np.int16),
             "probe_seed": np.zeros(len(ids), dtype=np.int16),
             "correct": right[0],
             "margin": margins[0],

@@ -1,7 +1,7 @@
 """Rankings of neurons compared: do other methods than a probe's weights find the same ones, and as good ones?
 
 Every ranker orders all neurons on the training words. Two rankings agree as far as their tops
-overlap and their ranks correlate. Which is better is told by probes trained on the tops alone.
+overlap and their ranks correlate. Which is better, probes trained on the tops alone show.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.analyses.rows import WordRows
+from vestige.analyses.metric import WHOLE, Metric
+from vestige.analyses.neuron_metrics import FIT, OVERLAP, SHARE, accuracy, report_fits
+from vestige.analyses.rows import labelled_rows
 from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
@@ -20,6 +22,7 @@ from vestige.neurons.rankers import RANKERS, agreement
 from vestige.neurons.ranking import rank, share_to_count
 from vestige.neurons.refit import refit
 from vestige.probes.elastic_net.polish import polish
+from vestige.probes.rows import LabelledRows, Place
 from vestige.progress import bar
 
 PROBE = "probe"
@@ -28,23 +31,40 @@ PROBE = "probe"
 
 @dataclass(frozen=True)
 class NeuronRankers(Analysis):
-    """`l1` and `l2` are those of the probe whose weights rank; probes on the tops have `l2` alone."""
+    """How far rankings of neurons agree, and how good the tops of each are.
+
+    `l1` and `l2` are those of the probe whose weights rank; probes on the tops have `l2` alone.
+    """
 
     name: ClassVar[str] = "neuron_rankers"
     title: ClassVar[str] = "Neurons: rankings compared"
     source: ClassVar[str] = "antverg2022 (probeless); torroba hennigen2020 (gaussian); durrani2020 (probe)"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 3
+    version = 4
+    metrics = (
+        accuracy(SHARE),
+        Metric("agreement_overlap", "overlap of the tops of two rankings", "percent", decimals=0, along=(SHARE,)),
+        Metric("agreement_spearman", "rank correlation of two rankings", decimals=2, along=(WHOLE,)),
+        OVERLAP,
+        *FIT,
+    )
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
+    """How the hidden states of a word's tokens become one vector."""
     rankers: Annotated[tuple[str, ...], Some] = (PROBE, *RANKERS)
+    """Methods whose rankings are compared: probe, probeless, gaussian, iou, average_precision, mutual_information or
+    random."""
     l1: Penalty = 1e-4
+    """L1 penalty of the probe that ranks."""
     l2: Penalty = 1e-4
+    """L2 penalty of all probes."""
     shares: Annotated[tuple[Share, ...], Some] = (0.01, 0.05, 0.1)
     """Tops of the rankings that are compared and on which probes are trained."""
     seed: Whole = 0
+    """Of the probes' training and the random ranking."""
     split: str = "test"
+    """The split that is scored."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,12 +79,21 @@ class NeuronRankers(Analysis):
         """Probes end before they have converged, and are trained once: comparisons describe and do not judge."""
         return True
 
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        """What is of the probe alone is there where the probe is; agreements are of two rankers."""
+        unasked = () if PROBE in self.rankers else (OVERLAP.name, *(metric.name for metric in FIT))
+        if len(self.rankers) == 1:
+            unasked = (*unasked, "agreement_overlap", "agreement_spearman")
+        return tuple(metric for metric in self.metrics if metric.name not in unasked)
+
     def run(self, inputs: Inputs) -> Outcome:
-        rows = WordRows.of(inputs, self.split)
-        train, held = (Neurons.of(rows.representations[split]) for split in ("train", self.split))
+        rows = labelled_rows(inputs, self.split)
+        train, scored = (Neurons.of(rows.representations[split]) for split in ("train", self.split))
         sizes = [share_to_count(share, train.width) for share in self.shares]
         outcome = Outcome()
-        orders, right = {}, {}
+        orders: dict[str, np.ndarray] = {}
+        right: dict[Place, np.ndarray] = {}
         gold = rows.labels[self.split].numpy()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(self.rankers)) as shown:
             for name in self.rankers:
@@ -72,23 +101,21 @@ class NeuronRankers(Analysis):
                 probes = train_subsets(
                     train, rows.labels["train"], len(rows.classes), orders[name], sizes, l2=self.l2, seed=self.seed
                 )
-                for share, size, probe in zip(self.shares, sizes, probes, strict=True):
-                    subset = f"{name} top {100 * share:g}%"
-                    right[subset] = probe.predict(held) == gold
-                    outcome.add(
-                        "accuracy", right[subset].mean(), subset=subset, axis="neurons", x=size, n=len(gold)
-                    )  # fmt: skip
+                for share, probe in zip(self.shares, probes, strict=True):
+                    place = Place(name, "top", "share", share)
+                    right[place] = probe.predict(scored) == gold
+                    outcome.add("accuracy", right[place].mean(), n=len(gold), **place.where)
                 shown.advance()
         for first, second in combinations(self.rankers, 2):
             found = agreement(orders[first], orders[second], sizes)
-            pair = f"{first} & {second}"
+            pair = {"subset": first, "subset2": second}
             for share, size in zip(self.shares, sizes, strict=True):
-                outcome.add("agreement_overlap", found.overlap[size], subset=pair, axis="share", x=share)
-            outcome.add("agreement_spearman", found.spearman, subset=pair)
-        outcome.items = rows.items(inputs.task, self.split, right)
+                outcome.add("agreement_overlap", found.overlap[size], axis="share", x=share, **pair)
+            outcome.add("agreement_spearman", found.spearman, **pair)
+        outcome.items = rows.items(self.split, right)
         return outcome
 
-    def _order(self, name: str, train: Neurons, rows: WordRows, outcome: Outcome) -> np.ndarray:
+    def _order(self, name: str, train: Neurons, rows: LabelledRows, outcome: Outcome) -> np.ndarray:
         """All neurons, best first; of the probe also how far it is from its optimum, and what a re-fit would rank."""
         gold, classes = rows.labels["train"], len(rows.classes)
         if name != PROBE:
@@ -96,8 +123,5 @@ class NeuronRankers(Analysis):
         probe = polish(train, gold, classes, self.l1, self.l2, seed=self.seed)
         order = rank(probe.weights, seed=self.seed).order
         again = refit(train, gold, classes, self.l1, self.l2, from_zero=False, seed=self.seed)
-        outcome.add("objective", probe.objective)
-        outcome.add("optimality_gap", probe.gap)
-        for metric, value, where in again.measures(order, self.shares):
-            outcome.add(metric, value, **where)
+        report_fits(probe, again, order, outcome, self.shares)
         return order

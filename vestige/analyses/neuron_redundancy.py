@@ -1,8 +1,8 @@
-"""Neurons that say the same: how many are left when each group of correlated ones has a single speaker?
+"""Redundant neurons: how many are left when each cluster of correlated ones has one representative?
 
 After dalvi2020: neurons are clustered by the absolute correlation of their activations, within
 every layer and over all layers. The best-ranked neuron of each cluster stands for it; probes on
-the representatives alone tell what the others added, and whether a minimal set gets smaller when
+the representatives alone show what the others added, and whether a minimal set gets smaller when
 it is chosen among representatives.
 """
 
@@ -13,7 +13,19 @@ import numpy as np
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.analyses.rows import WordRows
+from vestige.analyses.metric import WHOLE, Axis, Metric
+from vestige.analyses.neuron_metrics import (
+    CORRELATION,
+    DELTA,
+    DEV_ACCURACY,
+    FIT,
+    OVERLAP,
+    accuracy,
+    counted,
+    detail,
+    report_fits,
+)
+from vestige.analyses.rows import labelled_rows
 from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
@@ -22,30 +34,57 @@ from vestige.neurons.ranking import rank
 from vestige.neurons.redundancy import Clusters, clusters_of, correlations, representatives
 from vestige.neurons.refit import refit
 from vestige.probes.elastic_net.polish import Polished, polish
+from vestige.probes.rows import Place
 from vestige.progress import bar
+
+EITHER = (DELTA, Axis(DELTA.name, DELTA.title, second=CORRELATION.name))
+"""Minimal sets among all neurons, or among representatives at a correlation."""
 
 
 @dataclass(frozen=True)
 class NeuronRedundancy(Analysis):
-    """`l1` and `l2` are those of all probes; correlations are taken over the words of dev."""
+    """How many neurons are left when each cluster of correlated ones has one representative, and what they know.
+
+    `l1` and `l2` are those of all probes; correlations are taken over the words of dev.
+    """
 
     name: ClassVar[str] = "neuron_redundancy"
     title: ClassVar[str] = "Neurons: redundancy"
     source: ClassVar[str] = "dalvi2020"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 3
+    version = 4
+    metrics = (
+        accuracy(WHOLE, CORRELATION),
+        counted("clusters", "clusters of neurons", CORRELATION, about="Over all layers; or within one, by layer."),
+        counted("clusters_over_layers", "clusters with neurons of several layers", CORRELATION),
+        counted("minimal_neurons", "neurons of the minimal set", *EITHER),
+        Metric(
+            "minimal_dev_accuracy", "accuracy of the minimal set on dev", "percent", "higher", decimals=1,
+            along=EITHER, role="detail",
+        ),
+        DEV_ACCURACY,
+        OVERLAP,
+        *FIT,
+        detail("neurons", "neurons"),
+    )  # fmt: skip
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
+    """How the hidden states of a word's tokens become one vector."""
     correlation: Annotated[tuple[Share, ...], Some] = (0.9, 0.7, 0.5)
     """Neurons are put together while they correlate at least so much, on average."""
     delta: Penalty = 0.005
     """Accuracy that a minimal set may lose, in parts of one."""
     step: Share = 0.01
+    """Share of neurons by which the search for minimal sets grows."""
     l1: Penalty = 1e-4
+    """L1 penalty of all probes."""
     l2: Penalty = 1e-4
+    """L2 penalty of all probes."""
     seed: Whole = 0
+    """Of the probes' training."""
     split: str = "test"
+    """The split that is scored."""
 
     @property
     def stochastic(self) -> bool:
@@ -53,42 +92,44 @@ class NeuronRedundancy(Analysis):
         return True
 
     def run(self, inputs: Inputs) -> Outcome:
-        rows = WordRows.of(inputs, self.split)
-        train, dev, held = (Neurons.of(rows.representations[split]) for split in ("train", "dev", self.split))
+        rows = labelled_rows(inputs, self.split)
+        train, dev, scored = (Neurons.of(rows.representations[split]) for split in ("train", "dev", self.split))
         gold, classes = rows.labels["train"], len(rows.classes)
-        dev_gold, held_gold = (rows.labels[split].numpy() for split in ("dev", self.split))
+        dev_gold, gold_of_scored = (rows.labels[split].numpy() for split in ("dev", self.split))
         outcome = Outcome()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(self.correlation) + 2) as shown:
             probe, order = self._ranked(train, gold, classes, outcome)
             shown.advance()
             everything = {"all": np.arange(train.width)}
             oracle = ablate(dev, dev_gold, probe.weights, probe.biases, everything).accuracy["all"]
-            right = ablate(held, held_gold, probe.weights, probe.biases, everything).correct
+            correct = ablate(scored, gold_of_scored, probe.weights, probe.biases, everything).correct["all"]
+            right = {Place("all"): correct}
             outcome.add("dev_accuracy", oracle, subset="all", n=len(dev_gold))
-            outcome.add("accuracy", right["all"].mean(), subset="all", n=len(held_gold))
-            chosen = {"all neurons": order}
+            outcome.add("accuracy", correct.mean(), subset="all", n=len(correct))
+            chosen = {Place("all"): order}
             matrix = correlations(dev)
             shown.advance()
             for least in self.correlation:
                 clusters = self._clusters(dev, matrix, least, outcome)
-                name = f"representatives at {least:g}"
-                chosen[name] = best = representatives(clusters, order)
+                place = Place("representatives", axis="correlation", x=least)
+                chosen[place] = best = representatives(clusters, order)
                 (small,) = train_subsets(
                     train, gold, classes, best, [len(best)], l1=self.l1, l2=self.l2, seed=self.seed
                 )
-                right[name] = small.predict(held) == held_gold
-                where = {"subset": name, "axis": "correlation", "x": least}
-                outcome.add("accuracy", right[name].mean(), n=len(held_gold), **where)
+                right[place] = small.predict(scored) == gold_of_scored
+                outcome.add("accuracy", right[place].mean(), n=len(gold_of_scored), **place.where)
                 shown.advance()
-            for name, ids in chosen.items():
+            for place, ids in chosen.items():
                 reached, _ = minimal_sets(
                     train, gold, dev, dev_gold, classes, ids, oracle, [self.delta],
                     step=max(1, round(self.step * train.width)), l1=self.l1, l2=self.l2, seed=self.seed,
                 )  # fmt: skip
                 found = reached[self.delta]
-                outcome.add("minimal_neurons", found.size, subset=name, axis="delta", x=self.delta)
-                outcome.add("minimal_dev_accuracy", found.accuracy, subset=name, axis="delta", x=self.delta)
-        outcome.items = rows.items(inputs.task, self.split, right)
+                among = {} if place.axis is None else {"axis2": place.axis, "x2": place.x}
+                where = {"subset": place.subset, "axis": "delta", "x": self.delta, **among}
+                outcome.add("minimal_neurons", found.size, **where)
+                outcome.add("minimal_dev_accuracy", found.accuracy, **where)
+        outcome.items = rows.items(self.split, right)
         return outcome
 
     def _ranked(self, train: Neurons, gold: Tensor, classes: int, outcome: Outcome) -> tuple[Polished, np.ndarray]:
@@ -97,10 +138,7 @@ class NeuronRedundancy(Analysis):
         order = rank(probe.weights, seed=self.seed).order
         again = refit(train, gold, classes, self.l1, self.l2, from_zero=False, seed=self.seed)
         outcome.add("neurons", train.width)
-        outcome.add("objective", probe.objective)
-        outcome.add("optimality_gap", probe.gap)
-        for metric, value, where in again.measures(order):
-            outcome.add(metric, value, **where)
+        report_fits(probe, again, order, outcome)
         return probe, order
 
     def _clusters(self, dev: Neurons, matrix: np.ndarray, least: float, outcome: Outcome) -> Clusters:

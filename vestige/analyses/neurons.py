@@ -7,7 +7,6 @@ on the best and the worst of them; the smallest sufficient set is found, and whe
 is reported by layer and by label.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,36 +16,45 @@ import numpy as np
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.metric import Metric
+from vestige.analyses.neuron_metrics import CONTROL, MINIMAL, NEURONS, SEARCH, report_fits
+from vestige.analyses.neuron_tables import explorer_table, minimal_place, ranking_table, report_spread
 from vestige.analyses.rows import NeuronRows
 from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.neurons.ablation import ablate
-from vestige.neurons.explore import explorer_data
 from vestige.neurons.minimal import Subset, minimal_sets, train_subsets
-from vestige.neurons.ranking import Ranking, bottom, per_label, rank, share_to_count, top
+from vestige.neurons.ranking import Ranking, bottom, rank, share_to_count, top
 from vestige.neurons.refit import Refit, refit
 from vestige.neurons.search import GRID, Search, search_penalties
-from vestige.neurons.spread import by_layer, dominant_layer, overlap
 from vestige.probes.elastic_net.polish import Polished, polish
 from vestige.probes.elastic_net.proximal import Form
+from vestige.probes.rows import Place
 from vestige.progress import bar
 
 
 @dataclass(frozen=True)
 class NeuronAnalysis(Analysis):
-    """Two protocols are kept apart by name: `kept` silences all other neurons of the probe that has
-    all (durrani2020), `retrained` trains a new probe on the chosen neurons alone (durrani2021)."""
+    """Which neurons carry a property, how few are enough, and in which layers they are.
+
+    Two protocols are kept apart by `subset`: `ablated` sets all but the chosen neurons of the probe that has all to
+    zero (durrani2020), `retrained` trains a new probe on the chosen neurons alone (durrani2021).
+    """
 
     name: ClassVar[str] = "neurons"
     title: ClassVar[str] = "Neurons: ranking, minimal sets, spread"
     source: ClassVar[str] = "durrani2020; durrani2021, section 4.2"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 5
+    selection = "neurons"
+    version = 6
+    metrics = NEURONS
 
     pooling: Literal["first", "last", "mean", "max"] = "last"
+    """How the hidden states of a word's tokens become one vector."""
     l1: Penalty | None = None
     """None: searched on dev, together with l2."""
     l2: Penalty | None = None
+    """None: searched on dev, together with l1."""
     form: Form = "squared"
     """The L2 term: the papers' square, or the norm that NeuroX's code has ("norm": no optimality gap is known)."""
     grid: Annotated[tuple[Penalty, ...], Some] = GRID
@@ -60,15 +68,26 @@ class NeuronAnalysis(Analysis):
     step: Share = 0.01
     """Share of neurons by which the search for minimal sets grows."""
     control: bool = True
+    """Also train probes of a control task, for selectivity."""
     explored: Whole = 24
     """Neurons from the top of the ranking whose words and sentences are kept for the report."""
     seed: Whole = 0
+    """Of the probes' training and the random neurons; re-fits take the next one."""
     split: str = "test"
+    """The split that is scored."""
 
     @property
     def stochastic(self) -> bool:
         """Probes end before they have converged: the re-fit's items are those of probe_seed 1."""
         return True
+
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        """Without minimal sets, a control task or a search for penalties where these are not asked for."""
+        searched = len(self._l1_grid) + len(self._l2_grid) > 2
+        asked = ((MINIMAL, bool(self.deltas)), (CONTROL, self.control), (SEARCH, searched))
+        unasked = [metric for metrics, wanted in asked for metric in metrics if not wanted]
+        return tuple(metric for metric in self.metrics if metric not in unasked)
 
     def run(self, inputs: Inputs) -> Outcome:
         task = NeuronRows.of(inputs, self.split)
@@ -83,8 +102,7 @@ class NeuronAnalysis(Analysis):
             again = refit(
                 task.train, task.gold, task.count, l1, l2, from_zero=start is not None, form=self.form, seed=self.seed
             )
-            for metric, value, where in again.measures(ranking.order):
-                outcome.add(metric, value, **where)
+            report_fits(probe, again, ranking.order, outcome)
             shown.advance()
             right = self._ablate(task, probe, ranking, outcome)
             shown.advance()
@@ -94,17 +112,17 @@ class NeuronAnalysis(Analysis):
             shown.advance()
             if self.control and not inputs.baseline:
                 self._selectivity(task, right, minimal, l1, l2, outcome)
-            self._spread(task, ranking, again, minimal, outcome)
+            elif self.control:
+                outcome.absent |= {metric.name: "a baseline has no control task of its own" for metric in CONTROL}
+            report_spread(task, ranking, again, minimal, outcome)
             shown.advance()
-        outcome.items = self._items(inputs, task, again, l1, l2, outcome)
-        outcome.tables["neurons"] = self._table(task, ranking, again, minimal)
+        outcome.items = self._items(task, again, l1, l2, outcome)
+        outcome.tables["neurons"] = ranking_table(task.train, ranking, again, minimal)
         if self.explored:
-            outcome.tables["explorer"] = self._explorer(task, inputs, ranking)
+            outcome.tables["explorer"] = explorer_table(task, inputs.split(self.split), ranking, self.explored)
         return outcome
 
-    def _items(
-        self, inputs: Inputs, task: NeuronRows, again: Refit, l1: float, l2: float, outcome: Outcome
-    ) -> dict[str, np.ndarray]:
+    def _items(self, task: NeuronRows, again: Refit, l1: float, l2: float, outcome: Outcome) -> dict[str, np.ndarray]:
         """What the probe and its re-fit (probe_seed 1) got right; a comparison judges by how far the two differ.
 
         Minimal sets are searched once, so that their changes are described only.
@@ -115,9 +133,11 @@ class NeuronAnalysis(Analysis):
             other._ablate(second, again.probe, again.ranking, Outcome())
             other._retrain(second, again.ranking, l1, l2, Outcome())
             fits.append(second.right)
-            for subset, correct in second.right.items():
-                outcome.add("refit_accuracy", correct.mean(), subset=subset, n=len(correct))
-        return task.rows.items(inputs.task, self.split, *fits)
+            for place, correct in second.right.items():
+                outcome.add("refit_accuracy", correct.mean(), n=len(correct), **place.where)
+        else:
+            outcome.absent["refit_accuracy"] = "the re-fit has no weight other than zero"
+        return task.rows.items(self.split, *fits)
 
     @property
     def _l1_grid(self) -> tuple[float, ...]:
@@ -149,7 +169,7 @@ class NeuronAnalysis(Analysis):
             unfinished=unfinished,
         )
         for pair in found.pairs:
-            where = {"axis": "l1", "x": pair.l1, "subset": f"l2={pair.l2:g}"}
+            where = {"axis": "l1", "x": pair.l1, "axis2": "l2", "x2": pair.l2}
             outcome.add("search_score", pair.score, **where)
             outcome.add("search_accuracy", pair.accuracy, **where)
             outcome.add("search_top", pair.top, **where)
@@ -161,34 +181,27 @@ class NeuronAnalysis(Analysis):
         for metric, value in (
             ("l1", l1),
             ("l2", l2),
-            ("objective", probe.objective),
-            ("optimality_gap", probe.gap),
             ("zero_weights", probe.zeros),
             ("passes", probe.passes),
             ("neurons", len(ranking.order)),
             ("ranked_neurons", ranking.ranked),
         ):
-            if np.isfinite(value):
-                outcome.add(metric, value)
+            outcome.add(metric, value)
 
     def _ablate(self, task: NeuronRows, probe: Polished, ranking: Ranking, outcome: Outcome) -> dict[str, float]:
         """All but the top, the bottom, or a random share of neurons set to zero; the accuracy of all, by split."""
         count = share_to_count(self.share, task.train.width)
         drawn = np.random.default_rng([self.seed, 7]).permutation(task.train.width)[:count]
-        named = f"{100 * self.share:g}%"
-        keeps = {
-            "all": np.arange(task.train.width),
-            f"top {named} kept": top(ranking, count),
-            f"random {named} kept": drawn,
-            f"bottom {named} kept": bottom(ranking, count),
-        }
+        sides = {"top": top(ranking, count), "random": drawn, "bottom": bottom(ranking, count)}
+        places = {"all": Place("all"), **{side: Place("ablated", side, "share", self.share) for side in sides}}
+        keeps = {"all": np.arange(task.train.width), **sides}
         whole = {}
         for metric, split in (("dev_accuracy", "dev"), ("accuracy", self.split)):
             found = ablate(task.neurons[split], task.labels(split), probe.weights, probe.biases, keeps)
-            for subset, accuracy in found.accuracy.items():
-                outcome.add(metric, accuracy, subset=subset, n=len(task.labels(split)))
+            for kept, value in found.accuracy.items():
+                outcome.add(metric, value, n=len(task.labels(split)), **places[kept].where)
             whole[split] = found.accuracy["all"]
-        task.right.update(found.correct)
+        task.right.update({places[kept]: correct for kept, correct in found.correct.items()})
         return whole
 
     def _retrain(self, task: NeuronRows, ranking: Ranking, l1: float, l2: float, outcome: Outcome) -> None:
@@ -198,10 +211,9 @@ class NeuronAnalysis(Analysis):
             return
         for side, order in (("top", ranking.order), ("bottom", ranking.order[::-1].copy())):
             probes = self._trained(task, task.gold, order, sizes, l1, l2)
-            for share, size, probe in zip(self.retrained, sizes, probes, strict=True):
-                subset = f"{side} {100 * share:g}% retrained"
-                accuracy = task.score(probe, subset)
-                outcome.add("accuracy", accuracy, subset=subset, axis="neurons", x=size, n=len(task.held))
+            for share, probe in zip(self.retrained, probes, strict=True):
+                place = Place("retrained", side, "share", share)
+                outcome.add("accuracy", task.score(probe, place), n=len(task.held), **place.where)
 
     def _trained(
         self, task: NeuronRows, gold: Tensor, order: np.ndarray, sizes: list[int], l1: float, l2: float
@@ -221,13 +233,13 @@ class NeuronAnalysis(Analysis):
             step=step, l1=l1, l2=l2, form=self.form, seed=self.seed,
         )  # fmt: skip
         for size in tried:
-            outcome.add("dev_accuracy", size.accuracy, subset="growing set", axis="neurons", x=size.size)
+            outcome.add("dev_accuracy", size.accuracy, subset="growing", axis="neurons", x=size.size)
         for delta, found in reached.items():
-            where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
-            outcome.add("minimal_neurons", found.size, **where)
-            outcome.add("minimal_share", found.size / task.train.width, **where)
-            outcome.add("dev_accuracy", found.accuracy, n=len(task.dev), **where)
-            outcome.add("accuracy", task.score(found.probe, _minimal_name(delta)), n=len(task.held), **where)
+            place = minimal_place(delta)
+            outcome.add("minimal_neurons", found.size, **place.where)
+            outcome.add("minimal_share", found.size / task.train.width, **place.where)
+            outcome.add("dev_accuracy", found.accuracy, n=len(task.dev), **place.where)
+            outcome.add("accuracy", task.score(found.probe, place), n=len(task.held), **place.where)
         return {delta: found.probe for delta, found in reached.items()}
 
     def _selectivity(
@@ -244,73 +256,12 @@ class NeuronAnalysis(Analysis):
         }
         whole = {"all": np.arange(task.train.width)}
         for prefix, split in (("dev_", "dev"), ("", self.split)):
-            held, labels = task.neurons[split], controls[split].numpy()
-            control = ablate(held, labels, other.weights, other.biases, whole).accuracy["all"]
+            scored, labels = task.neurons[split], controls[split].numpy()
+            control = ablate(scored, labels, other.weights, other.biases, whole).accuracy["all"]
             outcome.add(f"{prefix}control_accuracy", control, subset="all")
             outcome.add(f"{prefix}selectivity", right[split] - control, subset="all")
             for delta, found in minimal.items():
-                control = small[delta].accuracy(held, labels)
-                accuracy = found.accuracy(held, task.labels(split))
-                where = {"axis": "delta", "x": delta, "subset": _minimal_name(delta)}
+                control, where = small[delta].accuracy(scored, labels), minimal_place(delta).where
                 outcome.add(f"{prefix}control_accuracy", control, **where)
-                outcome.add(f"{prefix}selectivity", accuracy - control, **where)
-
-    def _spread(
-        self, task: NeuronRows, ranking: Ranking, again: Refit, minimal: dict[float, Subset], outcome: Outcome
-    ) -> None:
-        """Where the neurons of the minimal sets are, by layer and by label, and how many a re-fit has in common."""
-        for delta, found in minimal.items():
-            subset = _minimal_name(delta)
-            common = again.overlap(ranking.order, len(found.neurons))
-            outcome.add("ranking_overlap", common, axis="delta", x=delta, subset=subset)
-            for layer, count in enumerate(by_layer(found.neurons, task.train.offsets)):
-                outcome.add("selected_neurons", count, layer=layer, subset=subset)
-            lists = dict(zip(task.rows.classes, per_label(ranking, len(found.neurons)), strict=True))
-            for label, ids in lists.items():
-                outcome.add("label_neurons", len(ids), label=label, subset=subset)
-                home = dominant_layer(ids, task.train.offsets)
-                if home is not None:
-                    outcome.add("dominant_layer", home, label=label, subset=subset)
-            shared = overlap(lists)
-            outcome.add("shared_neurons", len(shared.shared), subset=subset)
-            outcome.add("exclusive_neurons", sum(map(len, shared.exclusive.values())), subset=subset)
-
-    def _table(
-        self, task: NeuronRows, ranking: Ranking, again: Refit, minimal: dict[float, Subset]
-    ) -> dict[str, np.ndarray]:
-        """Every neuron, best first, with its place in the ranking of the re-fit."""
-        order = ranking.order
-        columns = {
-            "neuron": order.astype(np.int32),
-            "layer": task.train.layer_of(order).astype(np.int16),
-            "unit": task.train.unit_of(order).astype(np.int32),
-            "key": ranking.key[order],
-            "refit": again.places(order),
-        }
-        for delta, found in minimal.items():
-            columns[_minimal_name(delta)] = np.isin(order, found.neurons)
-        return columns
-
-    def _explorer(self, task: NeuronRows, inputs: Inputs, ranking: Ranking) -> dict[str, np.ndarray]:
-        """The words and sentences of the scored split that the best neurons answer to."""
-        best = top(ranking, min(self.explored, ranking.ranked))
-        names = np.array([*task.rows.classes, "(not in train)"])[task.labels(self.split)].tolist()
-        lists = per_label(ranking, len(best))
-        found = explorer_data(
-            inputs.split(self.split),
-            inputs.task.corpus[self.split],
-            best,
-            labels=names,
-            selected_for={label: ids for label, ids in zip(task.rows.classes, lists, strict=True) if len(ids)},
-        )["neurons"]
-        return {
-            "neuron": best.astype(np.int32),
-            "layer": task.train.layer_of(best).astype(np.int16),
-            "unit": task.train.unit_of(best).astype(np.int32),
-            "rank": np.arange(1, len(best) + 1, dtype=np.int32),
-            "data": np.array([json.dumps(one, ensure_ascii=False) for one in found], dtype=object),
-        }
-
-
-def _minimal_name(delta: float) -> str:
-    return f"minimal within {100 * delta:g}"
+                right_of_task = found.accuracy(scored, task.labels(split))
+                outcome.add(f"{prefix}selectivity", right_of_task - control, **where)

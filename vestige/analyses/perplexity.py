@@ -2,17 +2,20 @@
 
 mosbach2020, section 5.2. The head is the pre-trained one; the text is the same, with the same
 masks, for every model. Then the last layers of the tuned encoder are replaced by the reference's,
-one more at a time: the layers whose return lowers perplexity are those that fine-tuning changed.
+one more at a time: the layers whose replacement lowers perplexity are those that fine-tuning changed.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.metric import WHOLE, Axis, Metric
+from vestige.analyses.remarks import TRUNCATED
 from vestige.analyses.settings import Count, Share, Whole
+from vestige.comparison.estimators import Ratio
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError, ModelError
 from vestige.measures.resampling import bootstrap_interval
@@ -41,18 +44,59 @@ from vestige.models.tokens.masking import (
     text_blocks,
     uncut,
 )
+from vestige.probes.rows import Place
 from vestige.progress import bar
 
 EVERYTHING = "layers and embeddings"
 
+_ALONG = (
+    WHOLE,
+    Axis("last_replaced", "last blocks replaced by the reference's"),
+    Axis("layer_replaced", "the one block replaced"),
+)
+
+
+def _detail(name: str, title: str, about: str = "") -> Metric:
+    return Metric(name, title, "count", decimals=0, along=(WHOLE,), role="detail", about=about)
+
+
+BLOCK_TOKENS = _detail("block_tokens", "tokens of a block", "Special ones included.")
+MASKED_TOKENS = _detail("masked_tokens", "masked tokens", "`label` is a hash of the masks.")
+_REFERENCE = (
+    Metric(
+        "reference_perplexity", "perplexity of the reference", better="lower", decimals=1, along=(WHOLE,),
+        role="baseline",
+    ),
+    Metric("reference_loss", "loss of the reference", "nats", "lower", along=(WHOLE,), role="detail"),
+)  # fmt: skip
+_COST = (
+    _detail("layer_evaluations", "block evaluations per batch", "Of all mixtures together."),
+    _detail("layer_evaluations_naive", "block evaluations per batch, each mixture by itself"),
+)
+
 
 @dataclass(frozen=True)
 class Perplexity(Analysis):
-    """Perplexity is exp of the mean loss over all asked tokens (not over batches)."""
+    """How well a model still serves the language-model head it once had, as a whole and with layers replaced.
+
+    Perplexity is exp of the mean loss over all asked tokens (not over batches).
+    """
 
     name: ClassVar[str] = "perplexity"
-    version = 3
-    title: ClassVar[str] = "Perplexity, and with layers put back"
+    version = 4
+    metrics = (
+        Metric("perplexity", "perplexity", better="lower", decimals=1, along=_ALONG),
+        Metric(
+            "loss", "loss", "nats", "lower", 0.02, along=_ALONG,
+            compared=Ratio(where=(("subset", "model"),), numerator="nats", denominator="tokens", count="tokens"),
+        ),
+        *_REFERENCE,
+        BLOCK_TOKENS,
+        MASKED_TOKENS,
+        *_COST,
+        TRUNCATED,
+    )  # fmt: skip
+    title: ClassVar[str] = "Perplexity, and with layers replaced"
     source: ClassVar[str] = "mosbach2020, section 5.2; pseudo-perplexity after Salazar et al. 2020"
     needs = frozenset({"logits"})
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
@@ -71,10 +115,13 @@ class Perplexity(Analysis):
     hide: Hide = "token"
     """For pseudo: hide the token alone, or more of its word with it."""
     rate: Share = 0.15
+    """Share of tokens that are masked (masked)."""
     corrupt: Corrupt = "bert"
+    """bert: of the chosen tokens 80 % are masked, 10 % replaced, 10 % kept. mask: all are masked."""
     mask_seeds: Count = 1
     """Patterns of masks; the loss is the mean over all of them."""
     head: HeadChoice = "reference"
+    """Whose language-model head: the reference's; the model's own; the reference's, tied to the model's embeddings."""
     head_file: str | None = None
     """A file with a head (`LMHead`), for models that come without one."""
     sweep: bool = True
@@ -86,8 +133,18 @@ class Perplexity(Analysis):
     sentences: Count | None = None
     """The first so many of the split; None: all."""
     resamples: Count = 1000
+    """Bootstrap resamples of the intervals."""
     seed: Whole = 0
+    """Of the masks and the bootstrap."""
     split: str = "test"
+    """The split whose text is read."""
+
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        unasked = [TRUNCATED if self.unit == "block" else BLOCK_TOKENS, *(() if self.sweep else _COST)]
+        if self.method not in ("auto", "masked"):
+            unasked.append(MASKED_TOKENS)
+        return tuple(metric for metric in self.metrics if metric not in unasked)
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = language_model(inputs.encoder, inputs.model)
@@ -107,6 +164,9 @@ class Perplexity(Analysis):
             found = likelihoods(encoder, clozes, len(texts), kind, variants.run, variants.heads, tick=shown.advance)
         named = [sentence.id for sentence in sentences] if self.unit == "sentence" else map(str, range(len(texts)))
         outcome = self._outcome(found, variants, np.array(list(named), dtype=object))
+        if inputs.reference is None:
+            missing = (*_REFERENCE, *(_COST if self.sweep else ()))
+            outcome.absent |= {metric.name: "the model has no reference" for metric in missing}
         if self.unit == "block":
             outcome.add("block_tokens", len(texts[0].ids), n=len(texts))
         else:
@@ -114,6 +174,8 @@ class Perplexity(Analysis):
             outcome.add("truncated_words", lost, n=sum(text.words for text in texts))
         if asked is not None:
             outcome.add("masked_tokens", found.tokens.sum(), label=digest(asked), n=sum(len(t.ids) for t in texts))
+        elif self.method == "auto":
+            outcome.absent[MASKED_TOKENS.name] = f"a {kind} model is asked without masks"
         return outcome
 
     def clozes(self, method: str, encoder: HuggingFaceEncoder, kind: Kind, texts: Sequence[Encoded]) -> Iterator[Cloze]:
@@ -138,60 +200,58 @@ class Perplexity(Analysis):
         """The model, its reference, and the mixtures of both."""
         if inputs.reference is None:
             own = choose_head(self.head, self.head_file, encoder, None)
-            return _Variants([{}], [own], lambda given: [last_state(encoder, given)], ["perplexity"])
+            return _Variants([Place("model")], [own], lambda given: [last_state(encoder, given)])
         other = language_model(inputs.reference.encoder, inputs.reference.model)
         mine, its = (each.encode(sentences) if self.unit == "sentence" else uncut(each, sentences)
                      for each in (encoder, other))  # fmt: skip
         same_tokens(sentences, mine, its, inputs.model, inputs.reference.model)
         own = choose_head(self.head, self.head_file, encoder, other)
         theirs = own if self.head == "reference" else choose_head("own", self.head_file, other, None)
-        where: list[dict[str, Any]] = [{}, {}]
-        names, heads = ["perplexity", "reference_perplexity"], [own, theirs]
+        where = [Place("model"), Place("reference")]
+        heads = [own, theirs]
         if not self.sweep:
-            return _Variants(where, heads, lambda given: [last_state(encoder, given), last_state(other, given)], names)
+            return _Variants(where, heads, lambda given: [last_state(encoder, given), last_state(other, given)])
         mixer = _mixer(encoder, other)
         last = self.last if self.last is not None else range(mixer.depth + 1)
         try:
             plans = [mixer.last(0), mixer.last(mixer.depth, embeddings=True)]
             for count in last:
                 plans.append(mixer.last(count))
-                where.append({"axis": "last_replaced", "x": count, "subset": "layers"})
+                where.append(Place("layers", None, "last_replaced", count))
             if self.last is None:
                 plans.append(mixer.last(mixer.depth, embeddings=True))
-                where.append({"axis": "last_replaced", "x": mixer.depth, "subset": EVERYTHING})
+                where.append(Place(EVERYTHING, None, "last_replaced", mixer.depth))
             for layer in self.single:
                 plans.append(mixer.single(layer))
-                where.append({"axis": "layer_replaced", "x": layer, "subset": "single layer"})
+                where.append(Place("single layer", None, "layer_replaced", layer))
         except ModelError as error:
             raise AnalysisError(f"{inputs.model}: {error.problem}", fix="name fewer layers") from error
         restored = theirs if self.head == "tied" else own  # a head that is tied to embeddings follows them
-        heads += [restored if at.get("subset") == EVERYTHING else own for at in where[2:]]
-        names += ["perplexity"] * (len(where) - 2)
-        return _Variants(where, heads, lambda given: mixer.states(plans, given), names, mixer, len(set(plans)))
+        heads += [restored if at.subset == EVERYTHING else own for at in where[2:]]
+        return _Variants(where, heads, lambda given: mixer.states(plans, given), mixer, len(set(plans)))
 
     def _outcome(self, found: Likelihoods, variants: "_Variants", units: np.ndarray) -> Outcome:
         outcome = Outcome()
         asked = int(found.tokens.sum())
         low, high = bootstrap_interval(-found.sums.T, found.tokens, self.resamples, seed=self.seed)
-        for model, (metric, where) in enumerate(zip(variants.metrics, variants.where, strict=True)):
-            loss = metric.replace("perplexity", "loss")
-            outcome.add(metric, np.exp(found.losses[model]), n=asked, **where)
-            outcome.add(f"{metric}_low", np.exp(low[model]), n=asked, **where)
-            outcome.add(f"{metric}_high", np.exp(high[model]), n=asked, **where)
-            outcome.add(loss, found.losses[model], n=asked, **where)
+        for model, place in enumerate(variants.where):
+            loss, ends = found.losses[model], (low[model], high[model])
+            where = place.where if place.axis else {}
+            prefix = "reference_" if place.subset == "reference" else ""
+            for name, value, of in (("perplexity", np.exp(loss), np.exp(ends)), ("loss", loss, ends)):
+                outcome.add(f"{prefix}{name}", value, low=of[0], high=of[1], n=asked, **where)
         if variants.mixer is not None:
             outcome.add("layer_evaluations", variants.mixer.evaluations / found.batches, n=found.batches)
             outcome.add("layer_evaluations_naive", variants.plans * variants.mixer.depth, n=found.batches)
-        names = [
-            f"{where['axis']} {where['x']} ({where['subset']})" if where else metric
-            for metric, where in zip(variants.metrics, variants.where, strict=True)
-        ]
+        places = {name: [getattr(place, name) for place in variants.where] for name in ("subset", "axis", "x")}
         outcome.items = {
-            "sentence": np.tile(units, len(names)),
-            "subset": np.repeat(np.array(names, dtype=object), len(units)),
-            "metric": np.full(len(units) * len(names), "log_probability", dtype=object),
-            "value": found.sums.ravel(),
-            "tokens": np.tile(found.tokens.astype(np.int64), len(names)),
+            "sentence": np.tile(units, len(variants.where)),
+            **{
+                name: np.repeat(np.array(values, dtype=float if name == "x" else object), len(units))
+                for name, values in places.items()
+            },
+            "nats": -found.sums.ravel(),
+            "tokens": np.tile(found.tokens.astype(np.int64), len(variants.where)),
         }
         return outcome
 
@@ -205,10 +265,9 @@ def _by_length(asked: Sequence[Cloze]) -> Iterator[Cloze]:
 class _Variants:
     """Models that answer the same questions."""
 
-    where: list[dict[str, Any]]
+    where: list[Place]
     heads: list[Head]
     run: Run
-    metrics: list[str]
     mixer: Mixer | None = None
     plans: int = 0
     """How many different models the mixer runs."""

@@ -1,79 +1,95 @@
-"""What probes of layers are given and what is kept of them: rows in a frame, accuracies, failures, scored items."""
+"""What is kept of probes of layers: the metrics they report, accuracies, failures, scored items."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from vestige.analyses.base import Outcome
-from vestige.analyses.failed_probe import failure
-from vestige.analyses.rows import WordRows
-from vestige.corpus.types import Task
-from vestige.probes.axes import on_principal_axes
-from vestige.probes.problem import Features, Fit, Scale, outlier_units, standard, unit_sizes
-from vestige.representations.store import Representations
+from vestige.analyses.failed_probe import FAILED_PROBE, failure
+from vestige.analyses.metric import WHOLE, Metric, Role
+from vestige.analyses.remarks import LOST, OUTLIERS
+from vestige.comparison.estimators import Difference, Estimator, Share
+from vestige.probes.problem import Fit, outlier_units, unit_sizes
+from vestige.probes.rows import LabelledRows
 
-Frame = Literal["raw", "standard", "principal"]
-"""How probes read the rows of a layer: as they are; around their mean at unit scale; that, on their principal axes."""
+_TASK, _STANDARDISED, _CONTROL = (Share(where=(("subset", name),)) for name in ("task", "standardised", "control"))
 
 
-@dataclass(frozen=True)
-class Data:
-    """Rows of every split, and how those of every layer are centred and scaled."""
+def _share(name: str, title: str, role: Role = "result", compared: Estimator | None = None, about: str = "") -> Metric:
+    margin = None if compared is None else 0.005
+    return Metric(name, title, "percent", "higher", margin, 1, role=role, compared=compared, about=about)
 
-    rows: WordRows
-    frames: list[Features]
-    """Of train, a layer each."""
 
-    @classmethod
-    def of(cls, rows: WordRows, model: str, by: Scale = "layer") -> "Data":
-        train = rows.representations["train"]
-        return cls(rows, [standard(train.layer(at), f"{model}, layer {at}", by) for at in range(train.layers)])
+def baseline(name: str, title: str) -> Metric:
+    """The accuracy of guessing without a model."""
+    return Metric(name, title, "percent", "higher", decimals=1, along=(WHOLE,), role="baseline")
 
-    @property
-    def representations(self) -> dict[str, Representations]:
-        return self.rows.representations
 
-    @property
-    def words(self) -> dict[str, list[str]]:
-        return self.rows.words
+MAJORITY = baseline("majority", "majority label")
+GAP = Metric(
+    "optimality_gap", "certified distance from the optimum", "nats", "lower", role="detail",
+    about="Upper bound on how far the objective is above its minimum.",
+)  # fmt: skip
+PROBE_METRICS = (
+    _share("accuracy", "probe accuracy", compared=_TASK),
+    _share(
+        "accuracy_standardised", "probe accuracy on standardised hidden states", "detail", _STANDARDISED,
+        "The same protocol on rows around their mean, at unit scale and on their principal axes.",
+    ),
+    _share("control_accuracy", "control-task accuracy", compared=_CONTROL),
+    _share(
+        "selectivity", "selectivity", compared=Difference(first=_TASK, second=_CONTROL),
+        about="Accuracy minus accuracy on a control task, in which every type has a random label.",
+    ),
+    _share("recall", "recall", "detail"),
+    _share("precision", "precision", "detail"),
+    _share("f1", "F1", "detail"),
+    _share("train_accuracy", "accuracy on train", "detail"),
+    Metric("objective", "objective of the probe", "nats", "lower", role="detail"),
+    GAP,
+    Metric("l2", "ridge", decimals=6, role="detail"),
+    Metric("passes", "passes over the training rows", "count", decimals=0, role="detail"),
+    FAILED_PROBE,
+    OUTLIERS,
+    MAJORITY,
+    *LOST,
+)  # fmt: skip
+"""Of probes of words and of sentences alike."""
 
-    @property
-    def labels(self) -> dict[str, Tensor]:
-        return self.rows.labels
 
-    @property
-    def classes(self) -> list[str]:
-        return self.rows.classes
+CONTROL = ("control_accuracy", "selectivity", "control_majority")
+IS_BASELINE = "the model is a baseline itself, and gets no control task"
 
-    @property
-    def layers(self) -> int:
-        return self.representations["train"].layers
 
-    def features(self, split: str, layer: int, frame: Frame = "standard") -> Features:
-        """Rows around the mean of train and at unit root mean square, unless asked for otherwise."""
-        rows = self.representations[split].layer(layer)
-        if frame == "raw":
-            return Features(rows)
-        return (self.frames[layer] if frame == "standard" else self._principal[layer]).like(rows)
+def given_metrics(
+    metrics: Iterable[Metric], *, linear: bool, protocol: str, control: bool, penalised: bool
+) -> tuple[Metric, ...]:
+    """Those that a protocol reports. What it reads from rows as they are, standardised rows must confirm.
 
-    def layer_features(self, split: str, layers: range, frame: Frame) -> list[Features]:
-        return [self.features(split, layer, frame) for layer in layers]
-
-    @cached_property
-    def _principal(self) -> list[Features]:
-        return [on_principal_axes(frame) for frame in self.frames]
+    Without a penalty no bound on the distance from the optimum is known.
+    """
+    out = set() if control else set(CONTROL)
+    out |= {"epochs", "dev_accuracy"} if protocol != "senteval" else {"objective", "passes"}
+    out |= set() if linear or protocol == "senteval" else {"objective", "passes", "l2"}
+    out |= set() if linear and protocol == "converged" and penalised else {"optimality_gap"}
+    kept = [metric for metric in metrics if metric.name not in out]
+    if protocol == "converged":
+        return tuple(metric for metric in kept if metric.name != "accuracy_standardised")
+    confirmed = {"accuracy": "accuracy_standardised"}
+    confirmed |= dict.fromkeys(("control_accuracy", "selectivity"), "control_accuracy_standardised")
+    return tuple(replace(metric, confirmed_by=confirmed.get(metric.name, "")) for metric in kept)
 
 
 class Scores:
     """Turns log-probabilities into rows and items."""
 
-    def __init__(self, outcome: Outcome, data: Data, split: str) -> None:
-        self.outcome, self.data, self.split = outcome, data, split
-        self.gold = data.labels[split]
+    def __init__(self, outcome: Outcome, rows: LabelledRows, split: str, controls: dict[str, Tensor] | None) -> None:
+        """controls: per split (seeds, rows), labels of the control tasks; None where there are none."""
+        self.outcome, self.rows, self.split, self.controls = outcome, rows, split, controls
+        self.gold = rows.labels[split]
         self.accuracy: dict[tuple[int, int], float] = {}
         self.parts: list[dict[str, np.ndarray]] = []
 
@@ -95,24 +111,22 @@ class Scores:
             self._keep("task", layer, seed, mine, self.gold)
 
     def outliers(self) -> None:
-        """How many units of every layer are outliers, of which there are any."""
-        for layer, frame in enumerate(self.data.frames):
-            if found := int(outlier_units(unit_sizes(replace(frame, scale=1.0))).sum()):
-                self.outcome.add("outlier_units", found, layer=layer, n=frame.width)
+        """How many units of every layer are outliers."""
+        for layer, frame in enumerate(self.rows.frames):
+            found = int(outlier_units(unit_sizes(replace(frame, scale=1.0))).sum())
+            self.outcome.add("outlier_units", found, layer=layer, n=frame.width)
 
     def trained(self, layer: int, train: Tensor, dev: Tensor, converged: bool = True) -> None:
         """What was learnt, and whether the probe failed; log-probabilities (seeds, rows, classes) of both splits."""
-        data = self.data
+        rows = self.rows
         learnt, read = (
-            (log_p.argmax(-1) == data.labels[split]).double().mean(-1)
+            (log_p.argmax(-1) == rows.labels[split]).double().mean(-1)
             for split, log_p in (("train", train), ("dev", dev))
         )
         for seed, accuracy in enumerate(learnt.tolist()):
             self.outcome.add("train_accuracy", accuracy, layer=layer, probe_seed=seed, n=train.shape[1])
-        frames = data.features("train", layer), data.features("dev", layer)
-        more = failure(data.rows, frames, (float(learnt.mean()), float(read.mean())), converged)
-        if more is not None:
-            self.outcome.add("failed_probe", more, layer=layer, n=dev.shape[1])
+        more = failure(rows, layer, (float(learnt.mean()), float(read.mean())), converged)
+        self.outcome.add("failed_probe", more, layer=layer, n=dev.shape[1])
 
     def standardised(self, layer: int, log_p: Tensor) -> None:
         """The task again, from standardised vectors; log_p (seeds, rows, classes)."""
@@ -121,9 +135,10 @@ class Scores:
             self.outcome.add("accuracy_standardised", accuracy, layer=layer, probe_seed=seed, n=len(self.gold))
             self._keep("standardised", layer, seed, mine, self.gold)
 
-    def control(self, layer: int, log_p: Tensor, gold: Tensor) -> None:
-        """log_p (seeds, rows, classes), gold (seeds, rows)."""
-        for seed, (mine, labels) in enumerate(zip(log_p, gold, strict=True)):
+    def control(self, layer: int, log_p: Tensor) -> None:
+        """log_p (seeds, rows, classes)."""
+        assert self.controls is not None
+        for seed, (mine, labels) in enumerate(zip(log_p, self.controls[self.split], strict=True)):
             accuracy = float((mine.argmax(-1) == labels).double().mean())
             task = self.accuracy.get((layer, seed), self.accuracy[layer, 0])
             where = {"layer": layer, "probe_seed": seed, "n": len(labels)}
@@ -132,12 +147,15 @@ class Scores:
             self._keep("control", layer, seed, mine, labels)
 
     def _per_label(self, layer: int, seed: int, predicted: Tensor) -> None:
-        classes = len(self.data.classes)
+        classes = len(self.rows.classes)
         known = self.gold >= 0
+        if not known.any():
+            no_label = "no label of the scored split occurs in train"
+            self.outcome.absent |= dict.fromkeys(("recall", "precision", "f1"), no_label)
         gold_count = torch.bincount(self.gold[known], minlength=classes).double()
         predicted_count = torch.bincount(predicted, minlength=classes).double()
         hit = torch.bincount(self.gold[self.gold == predicted], minlength=classes).double()
-        for index, label in enumerate(self.data.classes):
+        for index, label in enumerate(self.rows.classes):
             if gold_count[index] == 0:
                 continue
             where = {"layer": layer, "probe_seed": seed, "label": label, "n": int(gold_count[index])}
@@ -162,11 +180,11 @@ class Scores:
             }
         )
 
-    def items(self, task: Task) -> dict[str, np.ndarray]:
+    def items(self) -> dict[str, np.ndarray]:
         """The scored words with their sentence ids; labels by name."""
         columns = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
         row = columns.pop("row")
-        sentences, words = self.data.rows.places(task, self.split)
-        names = np.array([*self.data.classes, "(not in train)"], dtype=object)
+        sentences, words = self.rows.places(self.split)
+        names = np.array([*self.rows.classes, "(not in train)"], dtype=object)
         columns["gold"], columns["predicted"] = names[columns["gold"]], names[columns["predicted"]]
         return {"sentence": sentences[row], "word": words[row], **columns}

@@ -10,19 +10,20 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
-from vestige.analyses.layer_probe import LayerProbe
-from vestige.analyses.probe_scores import Data, Frame, Scores
-from vestige.analyses.rows import WordRows
+from vestige.analyses.metric import WHOLE, Metric
+from vestige.analyses.probe_protocols import fit_converged, fit_mlp, fit_senteval
+from vestige.analyses.probe_scores import CONTROL, IS_BASELINE, PROBE_METRICS, Scores, baseline, given_metrics
 from vestige.analyses.settings import Count, Dropped, Penalty, Positive
 from vestige.corpus.control import sentence_baselines, sentence_types
-from vestige.corpus.types import Sentence, Task
+from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
-from vestige.probes.linear.senteval import SEED, SentEvalRecipe, solve_senteval
+from vestige.probes.linear.mlp import MlpRecipe
+from vestige.probes.linear.senteval import SentEvalRecipe
 from vestige.probes.problem import Scale
+from vestige.probes.rows import LabelledRows
 from vestige.progress import bar
 from vestige.representations.pool import SENTENCE_POOLINGS
 from vestige.representations.store import Representations, lost_words
@@ -39,9 +40,8 @@ class SentenceProbe(Analysis):
     weight decay from a grid by dev, SentEval's early stopping, no scaling; seed 0 is SentEval's own. It is trained
     on standardised vectors too, and a comparison claims only what both show.
 
-    Rows and items are those of the layer-wise probe, an item being a sentence (`word` is -1). Of several
-    poolings the first has them so; rows of the others name their pooling in `subset`, items in `subset`
-    after task or control. Items have a column `pooling` in any case.
+    Rows and items are those of the layer-wise probe, an item being a sentence (`word` is -1); each names its
+    pooling.
     """
 
     name: ClassVar[str] = "sentence_probe"
@@ -49,13 +49,26 @@ class SentenceProbe(Analysis):
     source: ClassVar[str] = "mosbach2020, section 4; SentEval (Conneau & Kiela 2018)"
     needs = frozenset({"hidden_states"})
     levels = ("sentence", "sentence_pair")
-    version = 4
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *PROBE_METRICS,
+        baseline("first_word_majority", "majority label of the first word"),
+        baseline("control_majority", "majority label of the control task"),
+        Metric(
+            "unseen_first_word_share", "sentences with an unseen first word", "percent", along=(WHOLE,), role="detail"
+        ),
+        Metric("epochs", "epochs of training", "count", decimals=0, role="detail"),
+        Metric("dev_accuracy", "accuracy on dev", "percent", "higher", decimals=1, role="detail"),
+    )
+    version = 5
 
     protocol: Literal["converged", "senteval"] = "converged"
+    """How the probe is trained: until it has converged, or as SentEval does."""
     probe: Literal["linear", "mlp"] = "linear"
+    """A softmax regression, or a network with one hidden layer."""
     pooling: str | tuple[str, ...] = "cls"
     """One, or several as a list or joined by `+`; kept joined."""
     seeds: Count = 3
+    """Control tasks, and trainings where the probe depends on its seed."""
     control: Literal["first_word", "sentence", "none"] = "first_word"
     """What gets a random label: the first word, or the sentence; the latter can only be memorised (split: train)."""
     l2: Penalty | None = None
@@ -92,129 +105,77 @@ class SentenceProbe(Analysis):
     def stochastic(self) -> bool:
         return self.protocol == "senteval" or self.probe == "mlp"
 
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        linear, control = self.probe == "linear", self.control != "none"
+        return given_metrics(
+            self.metrics, linear=linear, protocol=self.protocol, control=control, penalised=self.l2 != 0
+        )
+
     def run(self, inputs: Inputs) -> Outcome:
         outcome, items = Outcome(), []
+        for lost in lost_words(inputs.representations.values()):
+            outcome.add(**lost, pooling=self.poolings[0])
         layers = inputs.split("train").layers
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", layers * len(self.poolings)) as shown:
-            for number, pooling in enumerate(self.poolings):
-                mine = inputs if number == 0 else _beside(inputs, pooling)
-                rows = self._rows(mine)
-                if number == 0:
-                    self._describe(outcome, inputs, len(rows.labels[self.split]))
-                found = self._fit(mine, rows, shown.advance)
-                of = {"subset": pooling} if number else {}
-                outcome.rows += [{**row, **of} for row in found.rows]
-                if number:
-                    found.items["subset"] = np.char.add(found.items["subset"].astype(str), f" {pooling}")
-                items.append({**found.items, "pooling": np.full(len(found.items["subset"]), pooling)})
+            for pooling in self.poolings:
+                found = self._fit(self._rows(inputs.of_pooling(pooling)), inputs.baseline, shown.advance)
+                outcome.rows += [{**row, "pooling": pooling} for row in found.rows]
+                items.append({**found.items, "pooling": np.full(len(found.items["word"]), pooling)})
         outcome.items = {name: np.concatenate([part[name] for part in items]) for name in items[0]}
+        if self.control != "none" and inputs.baseline:
+            outcome.absent |= dict.fromkeys(CONTROL, IS_BASELINE)
         return outcome
 
-    def _describe(self, outcome: Outcome, inputs: Inputs, sentences: int) -> None:
-        for metric, value in sentence_baselines(inputs.task, self.split).items():
-            outcome.add(metric, value, n=sentences)
-        for lost in lost_words(inputs.representations.values()):
-            outcome.add(**lost)
-
-    def _rows(self, inputs: Inputs) -> WordRows:
+    def _rows(self, inputs: Inputs) -> LabelledRows:
         """Labels and control types of every sentence of train, dev and the split that is scored."""
         representations = {split: inputs.split(split) for split in dict.fromkeys(("train", "dev", self.split))}
         by: Literal["first_word", "sentence"] = "sentence" if self.control == "sentence" else "first_word"
-        labels, types = {}, {}
         for split, found in representations.items():
             _check_vectors(inputs, split, found)
-            sentences = inputs.task.corpus[split]
-            labels[split] = _labels(inputs.task, split)
-            types[split] = sentence_types(sentences, by)
-        classes = sorted(set(labels["train"]))
-        _check_classes(inputs.task, classes, labels)
+        types = {split: sentence_types(inputs.task.corpus[split], by) for split in representations}
+        rows = LabelledRows.of(inputs.task, representations, inputs.model, self.scale, types)
+        _check_unseen(rows)
         chosen_on_dev = self.l2 is None or self.protocol == "senteval" or self.probe == "mlp"
-        if chosen_on_dev and len(labels["dev"]) < LEAST_DEV:
+        if chosen_on_dev and len(rows.labels["dev"]) < LEAST_DEV:
             raise AnalysisError(
-                f"task {inputs.task.name!r} of corpus {inputs.task.corpus.name!r} has {len(labels['dev'])} sentences "
-                f"in dev, and the penalty or the end of training is chosen on them",
+                f"task {inputs.task.name!r} of corpus {inputs.task.corpus.name!r} has {len(rows.labels['dev'])} "
+                "sentences in dev, and the penalty or the end of training is chosen on them",
                 fix=f"give dev at least {LEAST_DEV} sentences, or set l2 (converged, linear)",
             )
-        number = {label: index for index, label in enumerate(classes)}
-        numbers = {split: torch.tensor([number[label] for label in found]) for split, found in labels.items()}
-        return WordRows(representations, types, numbers, classes)
+        return rows
 
-    def _fit(self, inputs: Inputs, rows: WordRows, tick: Callable[..., None]) -> Outcome:
+    def _fit(self, rows: LabelledRows, is_baseline: bool, tick: Callable[..., None]) -> Outcome:
         """The rows and items of one pooling."""
-        train = rows.representations["train"]
-        data, outcome = Data.of(rows, inputs.model, self.scale), Outcome()
-        scores = Scores(outcome, data, self.split)
-        scores.outliers()
-        controls = None if self.control == "none" or inputs.baseline else rows.control_labels(self.seeds)
+        outcome, gold = Outcome(), rows.labels[self.split]
+        for metric, value in sentence_baselines(rows.task, self.split).items():
+            outcome.add(metric, value, n=len(gold))
+        controls = None if self.control == "none" or is_baseline else rows.control_labels(self.seeds)
         if controls is not None:
             for seed, (seen, held) in enumerate(zip(controls["train"], controls[self.split], strict=True)):
                 share = (held == seen.mode().values).double().mean()
                 outcome.add("control_majority", float(share), probe_seed=seed, n=len(held))
-        if self.protocol == "senteval":
-            order = _order(inputs.task.corpus["train"], rows.labels["train"])
-            for layer in range(data.layers):
-                self._fit_senteval(layer, data, controls, order, scores)
-                tick()
-        else:
-            same = {name: getattr(self, name) for name in ("probe", "seeds", "l2", "tolerance", "hidden", "split")}
-            for group in train.width_groups:
-                LayerProbe(**same).fit_group(group, data, controls, scores, tick)
-        outcome.items = scores.items(inputs.task)
+        scores = Scores(outcome, rows, self.split, controls)
+        scores.outliers()
+        for group in rows.representations["train"].width_groups:
+            self._fit_group(scores, group)
+            tick(len(group))
+        outcome.items = scores.items()
         return outcome
 
-    def _fit_senteval(
-        self, layer: int, data: Data, controls: dict[str, Tensor] | None, order: np.ndarray, scores: Scores
-    ) -> None:
-        recipe = SentEvalRecipe(hidden=self.hidden if self.probe == "mlp" else 0, dropout=self.dropout)
-        recipe = recipe if self.l2 is None else replace(recipe, l2=(self.l2,))
-        log_p = self._senteval_probes(layer, data, controls, order, recipe, "raw", scores)
-        scores.task(layer, log_p[:, 0])
-        if controls is not None:
-            scores.control(layer, log_p[:, 1], controls[self.split])
-        scores.standardised(layer, self._senteval_probes(layer, data, None, order, recipe, "principal")[:, 0])
-
-    def _senteval_probes(
-        self,
-        layer: int,
-        data: Data,
-        controls: dict[str, Tensor] | None,
-        order: np.ndarray,
-        recipe: SentEvalRecipe,
-        frame: Frame,
-        watched: Scores | None = None,
-    ) -> Tensor:
-        """(seeds, 1 or 2, sentences, classes): log-probabilities of the task, and of the control task if given."""
-        train, dev, held = (data.features(split, layer, frame) for split in ("train", "dev", self.split))
-        train, found, seen = train.resident(), [], []
-        for seed in range(self.seeds):
-            labels, dev_labels = (
-                torch.stack([data.labels[split], *([] if controls is None else [controls[split][seed]])])
-                for split in ("train", "dev")
-            )
-            fit = solve_senteval(train, labels, dev, dev_labels, len(data.classes), recipe, SEED + seed, order)
-            if watched is not None:
-                for metric in ("l2", "epochs", "dev_accuracy"):
-                    watched.outcome.add(metric, float(getattr(fit, metric)[0]), layer=layer, probe_seed=seed)
-                seen.append([fit.log_probabilities(rows)[0] for rows in (train, dev)])
-            found.append(fit.log_probabilities(held))
-        if watched is not None:
-            on_train, on_dev = map(torch.stack, zip(*seen, strict=True))
-            watched.trained(layer, on_train, on_dev, converged=False)
-        return torch.stack(found)
-
-
-def _beside(inputs: Inputs, pooling: str) -> Inputs:
-    """The same with the vectors of another pooling, which one extraction leaves in folders side by side."""
-    found = {}
-    for split, first in inputs.representations.items():
-        folder = first.folder.parent / pooling
-        if not folder.exists():
-            raise AnalysisError(
-                f"{inputs.model}: no vectors of pooling {pooling!r} beside {first.folder}",
-                fix=f"extract both at once: represent(..., ({first.folder.name!r}, {pooling!r}))",
-            )
-        found[split] = Representations.open(folder)
-    return replace(inputs, representations=found)
+    def _fit_group(self, scores: Scores, group: range) -> None:
+        """The layers of `group`, which have one width."""
+        if self.protocol == "senteval":
+            recipe = SentEvalRecipe(hidden=self.hidden if self.probe == "mlp" else 0, dropout=self.dropout)
+            recipe = recipe if self.l2 is None else replace(recipe, l2=(self.l2,))
+            order = _order(scores.rows.task.corpus["train"], scores.rows.labels["train"])
+            for layer in group:
+                fit_senteval(scores, layer, self.seeds, recipe, order)
+        elif self.probe == "mlp":
+            fit_mlp(scores, group, self.seeds, MlpRecipe(hidden=self.hidden), raw=False)
+        else:
+            for layer in group:
+                fit_converged(scores, layer, l1=0.0, l2=self.l2, tolerance=self.tolerance)
 
 
 def _check_vectors(inputs: Inputs, split: str, found: Representations) -> None:
@@ -236,31 +197,13 @@ def _check_vectors(inputs: Inputs, split: str, found: Representations) -> None:
         )
 
 
-def _labels(task: Task, split: str) -> list[str]:
-    """The labels of a split, all of them text."""
-    labels = task.labels(split)
-    for label, sentence in zip(labels, task.corpus[split], strict=True):
-        if not isinstance(label, str):
+def _check_unseen(rows: LabelledRows) -> None:
+    """No sentence has a label that train lacks."""
+    for split, labels in rows.labels.items():
+        if unseen := (labels < 0).nonzero().flatten().tolist():
             raise AnalysisError(
-                f"task {task.name!r}, {sentence.source or f'sentence {sentence.id}'}: the label {label!r} is no class",
-                fix="a sentence probe predicts classes: choose a task with a class per sentence",
-            )
-    return labels
-
-
-def _check_classes(task: Task, classes: list[str], labels: dict[str, list[str]]) -> None:
-    where = f"task {task.name!r} of corpus {task.corpus.name!r}"
-    if len(classes) < 2:
-        raise AnalysisError(
-            f"{where} has {'only the label ' + repr(classes[0]) if classes else 'no label'} in train",
-            fix="a probe needs at least two labels: choose another task or more sentences",
-        )
-    known = set(classes)
-    for split, found in labels.items():
-        unseen = [label for label in found if label not in known]
-        if unseen:
-            raise AnalysisError(
-                f"{where}: {len(unseen)} sentences of {split!r} have a label that train lacks, such as {unseen[0]!r}",
+                f"task {rows.task.name!r} of corpus {rows.task.corpus.name!r}: {len(unseen)} sentences of {split!r} "
+                f"have a label that train lacks, such as {rows.task.labels(split)[unseen[0]]!r}",
                 fix="leave these sentences out, or give train examples of every label",
             )
 

@@ -2,7 +2,7 @@
 
 merchant2020 sections 5.1 and 6: a sample of words, the same for both models and all layers, and how
 alike the two models find them. No labels are used. On the corpus the model was tuned on and on
-another, the same analysis tells whether the change is confined to the domain: a study that has both
+another, the same analysis shows whether the change is confined to the domain: a study that has both
 tests it (`comparison.domains`, from the table `similarity` of both cells).
 
 Pairs of sentences are compared as the model reads them, premise and hypothesis together; the corpus
@@ -18,6 +18,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.metric import Metric
+from vestige.analyses.remarks import VANISHED, remark
 from vestige.analyses.settings import Count, Some, Whole
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
@@ -28,28 +30,69 @@ from vestige.measures.vectors import LEAST_ITEMS
 from vestige.representations.pool import AnyPooling
 from vestige.representations.store import Representations
 
+_TITLES = {
+    "rsa": "RSA",
+    "rsa_centred": "RSA of centred vectors",
+    "rsa_spearman": "RSA by Spearman's correlation",
+    "rsa_euclidean": "RSA of Euclidean distances",
+    "cka": "CKA",
+    "cka_biased": "CKA (biased)",
+    "svcca": "SVCCA",
+    "pwcca": "PWCCA",
+    "procrustes": "Procrustes similarity",
+    "neighbour_overlap": "overlap of nearest neighbours",
+}
+_SIMILARITIES = tuple(Metric(name, _TITLES[name], better="higher", margin=0.005) for name in MEASURES)
+UNDEFINED = Metric(
+    "undefined", "layers without a similarity", "count", decimals=0, role="remark",
+    remark="{subset} of {model} is not defined at {layers}, where vectors do not differ",
+    about="1 where vectors of a layer do not differ (a [CLS] vector before the first block).",
+)  # fmt: skip
+UNITS_PER_ITEM = Metric(
+    "units_per_item", "units per word", "ratio", decimals=2, role="remark", above=1.0,
+    remark=f"with fewer words than units ({{n}} words), {', '.join(BIASED)} are high even between unrelated vectors; "
+    "rsa and cka are not",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class SimilarityAnalysis(Analysis):
-    """Rows: a measure's name with the layer, then `<measure>_low` and `<measure>_high` (95 %, over sentences).
+    """How alike a model and its reference find the same words, by layer.
 
-    With `all_pairs`, `<measure>_all_pairs` has every layer of the model (`layer`) beside every layer of the
-    reference (`layer2`). `<measure>_undefined` marks layers whose vectors do not differ (a [CLS] vector
-    before the first block); `items_per_unit` below 1 says that the biased measures (cka_biased, svcca,
-    pwcca, procrustes) are not to be read: cka is.
+    Intervals are over sentences. With `all_pairs`, rows with `layer2` have every layer of the model beside every
+    layer of the reference.
     """
 
     name: ClassVar[str] = "similarity"
     title: ClassVar[str] = "Similarity to the reference (RSA, CKA)"
     source: ClassVar[str] = "merchant2020, sections 5.1 and 6"
-    version = 2
+    version = 3
+    metrics = (
+        *_SIMILARITIES,
+        UNDEFINED,
+        UNITS_PER_ITEM,
+        remark(
+            "unmatched_words",
+            "unmatched words",
+            "{value} of {n} words of the model have no partner in its reference and are left out",
+        ),
+        remark(
+            "unmatched_words_of_reference",
+            "unmatched words of the reference",
+            "{value} of {n} words of the reference have no partner in the model and are left out",
+        ),
+        VANISHED,
+    )
+    in_domain = "similarity"
     needs = frozenset({"hidden_states"})
     levels = ("token", "span", "span_pair", "sentence", "sentence_pair", "tree", "text")
     models = 2
     uses_labels = False
 
     measures: Annotated[tuple[str, ...], Some] = ("rsa", "rsa_centred", "cka")
+    """rsa, rsa_centred, cka, cka_biased, svcca, pwcca, procrustes, rsa_spearman, rsa_euclidean, neighbour_overlap."""
     pooling: AnyPooling = "last"
+    """How hidden states of tokens become one vector of a word or a sentence."""
     n: Count | None = 5000
     """Words sampled (all where there are fewer); None: all words."""
     all_pairs: bool = False
@@ -61,6 +104,7 @@ class SimilarityAnalysis(Analysis):
     seed: Whole = 0
     """Of the sample and the groups."""
     split: str = "test"
+    """The split whose words are compared."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,6 +116,13 @@ class SimilarityAnalysis(Analysis):
             )
         if self.n is not None and self.n < LEAST_ITEMS:
             raise AnalysisError(f"similarity: a sample of {self.n} words is too small", fix=f"n >= {LEAST_ITEMS}")
+
+    @property
+    def given(self) -> tuple[Metric, ...]:
+        unasked = {*MEASURES} - {*self.measures}
+        if not {*self.measures} & {*BIASED}:
+            unasked.add(UNITS_PER_ITEM.name)
+        return tuple(metric for metric in self.metrics if metric.name not in unasked)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -144,20 +195,22 @@ class SimilarityAnalysis(Analysis):
     def _describe(self, mine: Representations, theirs: Representations, items: int, outcome: Outcome) -> None:
         if set(self.measures) & set(BIASED):
             for layer, widths in enumerate(zip(mine.widths, theirs.widths, strict=False)):
-                outcome.add("items_per_unit", items / max(widths), layer=layer, n=items)
+                outcome.add("units_per_item", max(widths) / items, layer=layer, n=items)
 
     def _add(self, name: str, estimates: dict[tuple[int, int], Estimate], items: int, outcome: Outcome) -> None:
         for (layer, layer2), estimate in estimates.items():
             if layer == layer2:
-                if estimate.undefined:
-                    outcome.add(f"{name}_undefined", 1, layer=layer, n=items)
-                    continue
-                outcome.add(name, estimate.value, layer=layer, n=items)
-                for side, value in zip(("low", "high"), estimate.interval(), strict=True):
-                    if np.isfinite(value):
-                        outcome.add(f"{name}_{side}", value, layer=layer, n=items)
-            if self.all_pairs and not estimate.undefined:
-                outcome.add(f"{name}_all_pairs", estimate.value, layer=layer, layer2=layer2, n=items)
+                outcome.add("undefined", bool(estimate.undefined), layer=layer, subset=name, n=items)
+            if estimate.undefined:
+                continue
+            if layer == layer2:
+                low, high = estimate.interval()
+                interval = {"low": low, "high": high} if np.isfinite(low) else {}
+                outcome.add(name, estimate.value, layer=layer, n=items, **interval)
+            if self.all_pairs:
+                outcome.add(name, estimate.value, layer=layer, layer2=layer2, n=items)
+        if all(estimate.undefined for estimate in estimates.values()):
+            outcome.absent[name] = "vectors do not differ at any layer"
 
 
 def _keys(representations: Representations) -> np.ndarray:
@@ -213,7 +266,7 @@ def _replicates(found: dict[str, dict[tuple[int, int], Estimate]]) -> dict[str, 
     ]
     names, layers, groups, values = zip(*rows, strict=True)
     return {
-        "measure": np.array(names, dtype=object),
+        "metric": np.array(names, dtype=object),
         "layer": np.array(layers, dtype=np.int16),
         "left_out": np.array(groups, dtype=np.int16),
         "value": np.array(values),

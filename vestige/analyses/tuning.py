@@ -1,7 +1,7 @@
-"""What analyses share that tune the model itself: scores of a task by how the model was held or cut."""
+"""What analyses share that tune the model itself: scores of a task by what of the model was frozen or cut."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,10 +9,12 @@ import numpy as np
 import torch
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.metric import WHOLE, Axis, Metric
 from vestige.analyses.settings import Count
 from vestige.errors import AnalysisError
+from vestige.finetune.metrics import MEASURES
 from vestige.finetune.recipe import Recipe, default_recipe, load_recipe, make_recipe
-from vestige.finetune.score import score
+from vestige.finetune.score import Scores, score
 from vestige.finetune.train import finetune
 from vestige.models.files.load import load_model
 from vestige.progress import bar
@@ -23,9 +25,35 @@ class Variant(NamedTuple):
 
     x: int
     """Its place on the axis."""
-    subset: str | None
+    side: str | None
     recipe: Recipe
     keep: Sequence[int] | None
+
+
+def of_the_task(*along: Axis, prefix: str = "", where: str = "") -> tuple[Metric, ...]:
+    """The measures by which a tuned model is scored on its task; a task has some of them."""
+    return tuple(
+        Metric(f"{prefix}{name}", f"{title}{where}", "percent", "higher", decimals=1, along=along)
+        for name, title in MEASURES.items()
+    )
+
+
+def of_variants(axis: Axis) -> tuple[Metric, ...]:
+    """What an analysis reports that tunes one variant after another."""
+    return (
+        *of_the_task(axis),
+        Metric(
+            "majority", "always the most frequent answer", "percent", "higher", decimals=1, along=(WHOLE,),
+            role="baseline", about="By measure (`subset`).",
+        ),
+        Metric("trained_parameters", "parameters that were trained", "count", decimals=0, along=(axis,), role="detail"),
+    )  # fmt: skip
+
+
+def lacks_other_measures(outcome: Outcome, found: Collection[str], prefix: str = "") -> None:
+    """Note the measures that the task does not have."""
+    others = (f"{prefix}{name}" for name in MEASURES if name not in found)
+    outcome.absent |= dict.fromkeys(others, "the task is not scored by it")
 
 
 @dataclass(frozen=True)
@@ -37,14 +65,20 @@ class TuningAnalysis(Analysis):
 
     needs = frozenset({"trainable_model"})
     levels = ("sentence", "sentence_pair", "token", "tree", "span")
-    axis = ""
+    version = 2
 
     recipe: str | None = None
     """Name of a recipe, see `vestige ls recipes`; None: mosbach2020's values, or what the task's level asks for."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Values of the recipe that are to be others."""
     runs: Count = 1
+    """Fine-tuning runs of every variant, by seed."""
     split: str = "dev"
+    """The split that is scored."""
+
+    @property
+    def _axis(self) -> str:
+        return self.metrics[0].along[0].name
 
     @abstractmethod
     def variants(self, recipe: Recipe, depth: int) -> Iterator[Variant]:
@@ -86,22 +120,28 @@ class TuningAnalysis(Analysis):
             unrolled=True,
         )
         found = score(tuned, inputs.task, self.split, device=inputs.device)
-        where = {"axis": self.axis, "x": variant.x, "subset": variant.subset, "probe_seed": seed}
-        for name, measure in found.metrics.items():
-            outcome.add(name, measure.value, n=len(found.ids), **where)
-            outcome.add(f"{name}_low", measure.low, **where)
-            outcome.add(f"{name}_high", measure.high, **where)
-            if measure.majority is not None:
-                outcome.add(f"{name}_majority", measure.majority, **where)
-        outcome.add("trained_parameters", tuned.log["learning"], **where)
         rows = len(found.ids)
+        if not outcome.rows:
+            self._describe(found, outcome)
+        where = {"axis": self._axis, "x": variant.x, "side": variant.side, "probe_seed": seed}
+        for name, measure in found.metrics.items():
+            outcome.add(name, measure.value, low=measure.low, high=measure.high, n=rows, **where)
+        outcome.add("trained_parameters", tuned.log["learning"], **where)
         return {
             "sentence": np.array(found.ids, dtype=object),
+            "axis": np.full(rows, self._axis, dtype=object),
             "x": np.full(rows, variant.x, dtype=np.int16),
-            "subset": np.full(rows, variant.subset or "", dtype=object),
+            "side": np.full(rows, variant.side, dtype=object),
             "probe_seed": np.full(rows, seed, dtype=np.int16),
             "score": np.array(found.items, dtype=np.float64),
         }
+
+    def _describe(self, found: Scores, outcome: Outcome) -> None:
+        """What all variants share: the majority baselines, and which measures the task does not have."""
+        for name, measure in found.metrics.items():
+            if measure.majority is not None:
+                outcome.add("majority", measure.majority, subset=name, n=len(found.ids))
+        lacks_other_measures(outcome, found.metrics)
 
 
 def chosen_depths(wanted: Sequence[int] | None, possible: Sequence[int], what: str) -> list[int]:

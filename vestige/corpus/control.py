@@ -10,12 +10,11 @@ Of a sentence the type is its first word or, for a control task that can only be
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from vestige.corpus.types import Corpus, Sentence, Task
+from vestige.corpus.types import Sentence, Task
 
 Labelled = Iterable[tuple[Sequence[str], Sequence[str]]]
 """(words, labels) of every sentence."""
@@ -37,21 +36,6 @@ def control_labels(types: Iterable[str], distribution: Mapping[str, int], seed: 
         uniform = int.from_bytes(raw, "little") / 2**64
         chosen[word] = labels[int(np.searchsorted(shares, uniform, side="right"))]
     return chosen
-
-
-def control_task(task: Task, seed: int) -> Task:
-    """The control task of a token-level task: same words, a random label per word type."""
-    types = {w for sentences in task.corpus.splits.values() for s in sentences for w in s.all_words}
-    chosen = control_labels(types, task.label_counts, seed)
-    name = f"{task.name}-control-{seed}"
-    splits = {
-        split: tuple(
-            replace(s, annotations={**s.annotations, name: tuple(chosen[w] for w in s.all_words)}) for s in sentences
-        )
-        for split, sentences in task.corpus.splits.items()
-    }
-    corpus = Corpus(task.corpus.name, splits, {**task.corpus.levels, name: "token"}, task.corpus.notes)
-    return corpus.task(name)
 
 
 def sentence_types(sentences: Iterable[Sentence], by: Literal["first_word", "sentence"]) -> list[str]:

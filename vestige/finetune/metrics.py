@@ -14,6 +14,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+MEASURES = {
+    "accuracy": "accuracy",
+    "matthews": "Matthews correlation",
+    "f1": "F1",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "exact_match": "exact match",
+    "las": "labelled attachment",
+    "las_universal": "labelled attachment without subtypes",
+    "uas": "unlabelled attachment",
+}
+"""Every measure that a problem has, with its title inside a sentence."""
+
 RESAMPLES = 1000
 _CHUNK = 200
 

@@ -6,7 +6,7 @@ folders of the same kind, the log (finetune.json), every held-out answer and a m
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,13 +113,6 @@ def finetune(
             _train(model, task, recipe, seed, temporary, said, state_seconds)
     remove(place / STATE)
     return Tuned(place, json.loads((place / LOG).read_text()))
-
-
-def finetune_runs(
-    base: str | Path, task: Task, recipe: Recipe | str, *, seeds: Iterable[int] = range(3), **options: Any
-) -> list[Tuned]:
-    """Independent runs, one per seed: another head and another order of the data."""
-    return [finetune(base, task, recipe, seed=seed, **options) for seed in seeds]
 
 
 def _train(

@@ -1,4 +1,4 @@
-"""Similarities that first turn one set of units onto the other: SVCCA, PWCCA, orthogonal Procrustes.
+"""Similarities that first rotate one set of units onto the other: SVCCA, PWCCA, orthogonal Procrustes.
 
 All three follow from the covariances of the units. Canonical correlations are 1 for any vectors once
 items are no more than units, and stay high until there are many times more: compare with cka.
@@ -44,7 +44,7 @@ def pwcca(x: Array, y: Array) -> float:
 
 
 def procrustes(x: Array, y: Array) -> float:
-    """How well y, centred and scaled, can be turned onto x: 1 - d^2 / 2 for the Procrustes distance d.
+    """How well y, centred and scaled, can be rotated onto x: 1 - d^2 / 2 for the Procrustes distance d.
 
     1 for vectors equal up to translation, orthogonal map and scale; 0 for none in common. Widths may
     differ: the narrower is filled with zeros.
@@ -67,8 +67,8 @@ def _between_svcca(moments: Moments, x: Axes, y: Axes) -> float:
 
 
 def _between_pwcca(moments: Moments, x: Axes, y: Axes) -> float:
-    turns, correlations, _ = svd(_whitened(moments, x, y), full_matrices=False)
-    loadings = (turns.T * x.lengths) @ x.directions.T
+    rotation, correlations, _ = svd(_whitened(moments, x, y), full_matrices=False)
+    loadings = (rotation.T * x.lengths) @ x.directions.T
     weights = np.abs(loadings).sum(1)
     return float(np.minimum(correlations, 1.0) @ weights / weights.sum())
 

@@ -27,7 +27,7 @@ def f1(hits: np.ndarray, predicted: np.ndarray | float, gold: np.ndarray | float
 
 
 def tenney_labels(labels: Sequence[str]) -> np.ndarray:
-    """Which labels Tenney et al. 2019 count; the task is told by its labels.
+    """Which labels Tenney et al. 2019 count; its labels say which task it is.
 
     Coreference (0 and 1): only 1. Semantic roles: core arguments and modifiers, not what refers back to
     one (R-) or goes on with it (C-). Relations: all but "no relation". Other tasks: all.

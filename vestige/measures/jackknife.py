@@ -1,4 +1,4 @@
-"""How sure a similarity is, over sentences, at little more than the price of the value.
+"""How sure a similarity is, over sentences, at little more than the cost of the value.
 
 Sentences are dealt at random into some twenty groups, and a measure is computed again without each
 of them, from sums from which the group's are subtracted (the delete-a-group jackknife, Kott 2001).
@@ -45,16 +45,11 @@ class Estimate:
         return float(np.tanh(z - reach)), float(np.tanh(z + reach))
 
 
-def difference(one: Estimate, other: Estimate) -> Student:
-    """The difference of one measure on two corpora that share no sentence (Welch's t over their jackknifes)."""
-    return mean_difference([one], [other])
-
-
 def mean_difference(ones: Sequence[Estimate], others: Sequence[Estimate]) -> Student:
-    """The same as the mean over runs of fine-tuning, which all read the same sentences of a corpus.
+    """The difference of one measure on two corpora that share no sentence (Welch's t over their jackknifes).
 
-    With several runs there is a third source of error beside the sentences of either corpus: how far
-    the runs differ.
+    It is the mean over runs of fine-tuning, which all read the same sentences of a corpus. With several runs there is
+    a third source of error beside the sentences of either corpus: how far the runs differ.
     """
     if min(len(estimate.without) for estimate in (*ones, *others)) < LEAST_GROUPS:
         raise AnalysisError(

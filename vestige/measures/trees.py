@@ -208,5 +208,5 @@ def mean_over_lengths(values: np.ndarray, lengths: np.ndarray, within: range = L
 
 
 def is_punctuation(word: str) -> bool:
-    """Whether a word is nothing but punctuation marks, told from its characters alone."""
+    """Whether a word is nothing but punctuation marks; its characters alone decide."""
     return all(c == "`" or (unicodedata.category(c)[0] == "P" and c not in _NO_PUNCTUATION) for c in word)

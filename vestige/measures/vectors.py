@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from vestige.errors import AnalysisError
+from vestige.representations.store import row_blocks
 
 Array: TypeAlias = np.ndarray | torch.Tensor
 Items: TypeAlias = np.ndarray | slice
@@ -110,7 +111,7 @@ class Vectors:
         """Items (all, or those given) in blocks."""
         size = max(16, BLOCK_VALUES // self.width)
         if items is None:
-            return (slice(start, min(start + size, len(self))) for start in range(0, len(self), size))
+            return row_blocks(len(self), size)
         return (items[start : start + size] for start in range(0, len(items), size))
 
     def must_differ(self) -> None:

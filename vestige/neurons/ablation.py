@@ -1,4 +1,4 @@
-"""Zero-out: what a trained probe still gets right when all but some neurons are silenced (durrani2020).
+"""Zero-out: what a trained probe still gets right when all but some neurons are ablated (durrani2020).
 
 The probe is not trained again. Its logits are a sum over neurons, so nothing is copied and no
 matrix is masked: the columns that are kept are multiplied with their own weights. Columns are cut
@@ -18,6 +18,7 @@ from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers.checks import refuse_not_finite
 from vestige.neurons.spread import checked_ids
+from vestige.representations.store import row_blocks
 
 _ROWS = 1024
 
@@ -51,14 +52,11 @@ def ablate(
     weights: Tensor | np.ndarray,
     bias: Tensor | np.ndarray,
     keeps: Mapping[str, np.ndarray],
-    *,
-    fill: np.ndarray | None = None,
 ) -> Ablation:
     """Predict `labels` (rows,) with every set of neuron ids in `keeps` alone.
 
     `weights` (neurons, classes) and `bias` (classes,) belong to the neurons as read. A neuron that
-    is not kept is 0, or what `fill` (neurons,) says: its mean over the training rows, for
-    mean-ablation. A label of -1, which the probe does not know, is never right.
+    is not kept is 0. A label of -1, which the probe does not know, is never right.
     """
     weights, bias = _matrix(weights), torch.as_tensor(bias, dtype=torch.float32).detach()
     labels = np.asarray(labels)
@@ -70,40 +68,25 @@ def ablate(
         )
     if not len(neurons):
         raise AnalysisError("accuracy over no rows at all", fix="give at least one row")
-    _check_numbers(neurons.width, weights=weights, bias=bias, fill=fill)
+    _check_numbers(weights=weights, bias=bias)
     if not keeps:
         return Ablation({})
     sets = [_members(name, ids, neurons.width) for name, ids in keeps.items()]
-    start = torch.stack([_start(kept, weights, bias, fill) for kept in sets])
     plan = _plan(neurons, sets, weights)
     correct = {name: np.empty(len(neurons), dtype=bool) for name in keeps}
-    for first in range(0, len(neurons), _ROWS):
-        span = slice(first, min(first + _ROWS, len(neurons)))
-        predicted = _predict(neurons, span, start, plan)
+    for span in row_blocks(len(neurons), _ROWS):
+        predicted = _predict(neurons, span, bias, plan)
         for name, row in zip(keeps, predicted, strict=True):
             correct[name][span] = row == labels[span]
     return Ablation(correct)
-
-
-def neuron_means(neurons: Neurons) -> np.ndarray:
-    """The mean of every neuron over all rows, for mean-ablation."""
-    total = torch.zeros(neurons.width, dtype=torch.float64)
-    for span, rows in neurons.blocks():
-        total += rows.sum(0, dtype=torch.float64)
-        if not torch.isfinite(total).all():
-            refuse_not_finite(neurons, span)
-    return total.numpy() / len(neurons)
 
 
 def _matrix(weights: Tensor | np.ndarray) -> Tensor:
     return torch.as_tensor(weights, dtype=torch.float32).detach()
 
 
-def _check_numbers(width: int, *, fill: np.ndarray | None, **found: Tensor) -> None:
-    if fill is not None and np.shape(fill) != (width,):
-        raise AnalysisError(f"fill has the shape {np.shape(fill)}", fix=f"give a value for each of {width} neurons")
-    given = found if fill is None else {**found, "fill": torch.as_tensor(fill)}
-    for name, values in given.items():
+def _check_numbers(**found: Tensor) -> None:
+    for name, values in found.items():
         if not torch.isfinite(values).all():
             raise AnalysisError(f"{name}: some values are not finite", fix="take a probe whose training went well")
 
@@ -112,14 +95,6 @@ def _members(name: str, ids: np.ndarray, width: int) -> np.ndarray:
     kept = np.zeros(width, dtype=bool)
     kept[checked_ids(ids, width, f"keep set {name!r}")] = True
     return kept
-
-
-def _start(kept: np.ndarray, weights: Tensor, bias: Tensor, fill: np.ndarray | None) -> Tensor:
-    """The logits before any kept neuron is counted."""
-    if fill is None:
-        return bias
-    dropped = torch.from_numpy(np.where(kept, 0.0, fill))
-    return (bias.double() + dropped @ weights.double()).float()
 
 
 def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Plan:
@@ -149,15 +124,15 @@ def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Pla
     return _Plan(table, layers)
 
 
-def _predict(neurons: Neurons, span: slice, start: Tensor, plan: _Plan) -> np.ndarray:
+def _predict(neurons: Neurons, span: slice, bias: Tensor, plan: _Plan) -> np.ndarray:
     """(sets, rows): the class of the largest logit."""
     rows = span.stop - span.start
-    sums = torch.zeros(plan.members.shape[1], rows, start.shape[1])
+    sums = torch.zeros(plan.members.shape[1], rows, len(bias))
     for layer, units, pieces in plan.layers:
         block = torch.from_numpy(np.take(neurons.layers[layer][span], units, axis=1)).float()
         for part, place, weights in pieces:
             sums[part].addmm_(block[:, place], weights)
-    logits = (plan.members @ sums.flatten(1)).view(len(start), rows, -1) + start[:, None]
+    logits = (plan.members @ sums.flatten(1)).view(len(plan.members), rows, -1) + bias
     if not torch.isfinite(logits).all():
         refuse_not_finite(neurons, span)
     return logits.argmax(-1).numpy()

@@ -1,4 +1,4 @@
-"""Looking at single neurons: the words and sentences they answer to, and how labels divide their values.
+"""Single neurons: the words and sentences they respond to, and how labels divide their values.
 
 Values are z-values: distances from a neuron's mean over all rows, in standard deviations. A
 neuron's own sign is the side on which its values reach further out (the sign of their skewness);
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,9 +22,6 @@ from vestige.neurons.spread import checked_ids
 from vestige.representations.store import Representations
 
 COLUMNS_AT_ONCE = 32
-
-Strength = Literal["own_sign", "absolute"]
-"""What makes a word strong: its z-value on the neuron's own side, or on either (as in NeuroX)."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,10 @@ class Neuron:
         """Its own sign, 1 or -1; 0 of a constant neuron."""
         return 0 if not self.deviation else 1 if (self.z**3).mean() >= 0 else -1
 
-    def strength(self, by: Strength = "own_sign") -> np.ndarray:
-        """(rows,): what words are ranked by."""
-        return np.abs(self.z) if by == "absolute" else self.sign * self.z
+    @property
+    def strength(self) -> np.ndarray:
+        """(rows,): z-values on the neuron's own side, by which words are ranked."""
+        return self.sign * self.z
 
 
 def look_at(neurons: Neurons, ids: ArrayLike) -> Iterator[Neuron]:
@@ -81,7 +79,7 @@ def look_at(neurons: Neurons, ids: ArrayLike) -> Iterator[Neuron]:
 
 @dataclass(frozen=True)
 class TypeStrength:
-    """A word type and the mean z-value (absolute where strength is) of its occurrences."""
+    """A word type and the mean z-value of its occurrences."""
 
     word: str
     count: int
@@ -105,13 +103,13 @@ class TopSentence(NamedTuple):
 
 
 class TopWords(NamedTuple):
-    """What a neuron answers to, strongest first; nothing at all of a constant neuron."""
+    """What a neuron responds to, strongest first; nothing at all of a constant neuron."""
 
     types: list[TypeStrength]
     occurrences: list[Occurrence]
 
 
-class _Words(NamedTuple):
+class Words(NamedTuple):
     """The words behind rows: the types, the type of each row, and how often each type occurs."""
 
     types: list[str]
@@ -119,33 +117,18 @@ class _Words(NamedTuple):
     counts: np.ndarray
 
 
-def top_words(
-    neurons: Neurons,
-    sentences: Sequence[Sentence],
-    index: np.ndarray,
-    ids: ArrayLike,
-    k: int = 10,
-    min_count: int = 3,
-    by: Strength = "own_sign",
-) -> list[TopWords]:
-    """Per neuron the k strongest word types that occur at least `min_count` times, and the k strongest words.
+def strongest_words(neuron: Neuron, words: Words, index: np.ndarray, k: int, min_count: int) -> TopWords:
+    """The k strongest word types that occur at least `min_count` times, and the k strongest words.
 
-    `index` is that of the representations: sentence and word number per row. With by="absolute"
-    and min_count=1 the types come in the order of NeuroX's `get_top_words`.
+    `index` is that of the representations: sentence and word number per row.
     """
-    words = _words_of(sentences, index, len(neurons))
-    return [_top_words(neuron, words, index, k, min_count, by) for neuron in look_at(neurons, ids)]
-
-
-def _top_words(neuron: Neuron, words: _Words, index: np.ndarray, k: int, min_count: int, by: Strength) -> TopWords:
     if not neuron.sign:
         return TopWords([], [])
-    strength = neuron.strength(by)
+    strength = neuron.strength
     means = np.bincount(words.type_of, weights=strength, minlength=len(words.types)) / words.counts
-    shown = means if by == "absolute" else neuron.sign * means
     frequent = np.flatnonzero(words.counts >= min_count)
     types = [
-        TypeStrength(words.types[t], int(words.counts[t]), float(shown[t]))
+        TypeStrength(words.types[t], int(words.counts[t]), float(neuron.sign * means[t]))
         for t in frequent[np.argsort(-means[frequent], kind="stable")[:k]]
     ]
     occurrences = [
@@ -155,38 +138,22 @@ def _top_words(neuron: Neuron, words: _Words, index: np.ndarray, k: int, min_cou
     return TopWords(types, occurrences)
 
 
-def top_sentences(
-    neurons: Neurons, sentences: Sequence[Sentence], index: np.ndarray, ids: ArrayLike, k: int = 5
-) -> list[list[TopSentence]]:
-    """Per neuron the k sentences with the strongest words; none of a constant neuron."""
-    _check_index(sentences, index, len(neurons), sentence_rows=True)
-    return [_top_sentences(neuron, index, k) for neuron in look_at(neurons, ids)]
-
-
-def _top_sentences(neuron: Neuron, index: np.ndarray, k: int) -> list[TopSentence]:
+def strongest_sentences(neuron: Neuron, index: np.ndarray, k: int) -> list[TopSentence]:
+    """The k sentences with the strongest words; none of a constant neuron."""
     best: dict[int, float] = {}
-    for row in np.argsort(-neuron.strength(), kind="stable") if neuron.sign else ():
+    for row in np.argsort(-neuron.strength, kind="stable") if neuron.sign else ():
         if len(best) == k:
             break
         best.setdefault(int(index[row, 0]), float(neuron.z[row]))
     return [TopSentence(sentence, z) for sentence, z in best.items()]
 
 
-def activation_over_sentence(
-    neuron: Neuron, sentences: Sequence[Sentence], index: np.ndarray, sentence: int
-) -> list[float | None]:
+def activation_over_sentence(neuron: Neuron, words: int, index: np.ndarray, sentence: int) -> list[float | None]:
     """Per word of a sentence a value in [-1, 1] for a heat map; None of a word without a row.
 
     0 is the neuron's mean and 1 its largest distance from it in the whole corpus: colours mean
     the same in all sentences.
     """
-    if not 0 <= sentence < len(sentences):
-        raise AnalysisError(f"no sentence {sentence} among {len(sentences)}", fix="count them from 0")
-    _check_index(sentences, index, len(neuron.values))
-    return _over_sentence(neuron, len(sentences[sentence].all_words), index, sentence)
-
-
-def _over_sentence(neuron: Neuron, words: int, index: np.ndarray, sentence: int) -> list[float | None]:
     values: list[float | None] = [None] * words
     largest = float(np.abs(neuron.z).max()) or 1.0
     for row in np.flatnonzero(index[:, 0] == sentence):
@@ -240,20 +207,20 @@ def explorer_data(
             "the representations are of other sentences than those given", fix="give the sentences represented"
         )
     neurons, index = Neurons.of(representations), representations.index
-    words = _words_of(sentences, index, len(neurons))
+    words = words_of(sentences, index, len(neurons))
     common = [label for label, _ in Counter(labels or ()).most_common(shown_labels)]
     sets = {label: checked_ids(of, neurons.width, label) for label, of in (selected_for or {}).items()}
 
     def describe(neuron: Neuron) -> dict[str, Any]:
-        strongest = _top_words(neuron, words, index, k, min_count, "own_sign")
+        strongest = strongest_words(neuron, words, index, k, min_count)
         serves = [label for label, of in sets.items() if neuron.id in of]
         best = [
             {
                 **one._asdict(),
                 "words": list(text := sentences[one.sentence].all_words),
-                "values": _over_sentence(neuron, len(text), index, one.sentence),
+                "values": activation_over_sentence(neuron, len(text), index, one.sentence),
             }
-            for one in _top_sentences(neuron, index, top)
+            for one in strongest_sentences(neuron, index, top)
         ]
         return {
             **{name: getattr(neuron, name) for name in ("id", "layer", "unit", "sign", "mean", "deviation")},
@@ -286,21 +253,22 @@ def _rounded(value: Any) -> Any:
     return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
-def _words_of(sentences: Sequence[Sentence], index: np.ndarray, rows: int) -> _Words:
+def words_of(sentences: Sequence[Sentence], index: np.ndarray, rows: int) -> Words:
+    """The words of rows, if the index is one of these sentences."""
     _check_index(sentences, index, rows)
     numbers: dict[str, int] = {}
     texts = [sentence.all_words for sentence in sentences]
     types = [numbers.setdefault(texts[sentence][word], len(numbers)) for sentence, word in index.tolist()]
-    return _Words(list(numbers), np.array(types, dtype=np.int64), np.bincount(types))
+    return Words(list(numbers), np.array(types, dtype=np.int64), np.bincount(types))
 
 
-def _check_index(sentences: Sequence[Sentence], index: np.ndarray, rows: int, sentence_rows: bool = False) -> None:
+def _check_index(sentences: Sequence[Sentence], index: np.ndarray, rows: int) -> None:
     if index.shape != (rows, 2):
         raise RepresentationError(
             f"an index of shape {index.shape} for {rows} rows", fix="take the index of these representations"
         )
     numbers, words = index.T
-    if not sentence_rows and (words < 0).any():
+    if (words < 0).any():
         raise RepresentationError(
             "the rows are sentences, not words", fix="use a word pooling (first, last, mean, max)"
         )

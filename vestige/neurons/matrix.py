@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from vestige.errors import AnalysisError
-from vestige.representations.store import Representations, expect
+from vestige.representations.store import Representations, expect, row_blocks
 
 BLOCK_BYTES = 64 << 20
 """About as much as is read at once."""
@@ -70,9 +70,7 @@ class Neurons:
     def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Tensor]]:
         """(slice, rows) over all rows, in order."""
         size = size or max(1, BLOCK_BYTES // (4 * self.width))
-        for start in range(0, len(self), size):
-            span = slice(start, min(start + size, len(self)))
-            yield span, self.rows(span)
+        return ((span, self.rows(span)) for span in row_blocks(len(self), size))
 
     def columns(self, neurons: np.ndarray) -> np.ndarray:
         """(rows, len(neurons)) float32: the chosen neurons, in the order given."""

@@ -41,17 +41,17 @@ class Subset:
     """(len(neurons), classes)."""
     biases: Tensor
 
-    def predict(self, held: Neurons) -> np.ndarray:
+    def predict(self, neurons: Neurons) -> np.ndarray:
         """The class of every row."""
-        columns = torch.from_numpy(held.columns(self.neurons))
+        columns = torch.from_numpy(neurons.columns(self.neurons))
         logits = torch.addmm(self.biases, columns, self.weights)
         if not bool(torch.isfinite(logits).all()):
             refuse_not_finite(columns, np.arange(len(columns)))
         return logits.argmax(1).numpy()
 
-    def accuracy(self, held: Neurons, labels: np.ndarray) -> float:
+    def accuracy(self, neurons: Neurons, labels: np.ndarray) -> float:
         """Share of rows it gets right."""
-        return float((self.predict(held) == labels).mean())
+        return float((self.predict(neurons) == labels).mean())
 
 
 def train_subsets(

@@ -39,15 +39,6 @@ class Ranking:
         """How many neurons have a weight for some label."""
         return int(np.isfinite(self.key).sum())
 
-    @property
-    def label_keys(self) -> np.ndarray:
-        """(neurons, labels): the mass beyond which each label selects the neuron."""
-        labels, count = self.magnitudes.shape
-        keys = np.empty((count, labels))
-        for span, order, masses in _masses(self.magnitudes):
-            keys[:, span] = _by_neuron(order, masses).T
-        return keys
-
 
 def rank(weights: Tensor | np.ndarray, *, seed: int = 0, ids: np.ndarray | None = None) -> Ranking:
     """Rank the neurons of a probe by its weights (neurons, labels), biases left out, read as float32.
@@ -103,19 +94,6 @@ def per_label(ranking: Ranking, count: int) -> list[np.ndarray]:
     ]
 
 
-def top_at_mass(weights: Tensor | np.ndarray, mass: float) -> np.ndarray:
-    """The union over labels of the largest weights that hold `mass`, as sorted rows of `weights`."""
-    return _union_at_mass(weights, mass, ascending=False)
-
-
-def bottom_at_mass(weights: Tensor | np.ndarray, mass: float) -> np.ndarray:
-    """The union over labels of the smallest weights that hold `mass`, as sorted rows of `weights`.
-
-    Not the last of the ranking: a neuron that is small for one label may be large for another.
-    """
-    return _union_at_mass(weights, mass, ascending=True)
-
-
 def share_to_count(share: float, neurons: int) -> int:
     """How many neurons are `share` (0 to 1) of `neurons`, rounded to the nearest."""
     if not share >= 0:
@@ -150,10 +128,10 @@ def magnitudes(weights: Tensor | np.ndarray) -> np.ndarray:
     return found
 
 
-def _masses(magnitudes: np.ndarray, ascending: bool = False) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+def _masses(magnitudes: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """(labels, order, masses): neurons sorted by weight, equal ones by id, and the share of mass before each.
 
-    Weights of zero have mass inf when they come last. The bits of a float that is not negative
+    Weights of zero have mass inf. The bits of a float that is not negative
     sort like the float; with the id below them one integer sort is both stable and fast.
     """
     labels, count = magnitudes.shape
@@ -161,7 +139,7 @@ def _masses(magnitudes: np.ndarray, ascending: bool = False) -> Iterator[tuple[s
     for start in range(0, labels, size):
         span = slice(start, min(start + size, labels))
         bits = magnitudes[span].view(np.int32).astype(np.int64)
-        packed = ((bits if ascending else 0x7FFFFFFF - bits) << 32) | np.arange(count)
+        packed = ((0x7FFFFFFF - bits) << 32) | np.arange(count)
         packed.sort(axis=1)
         order = packed & 0xFFFFFFFF
         sizes = np.take_along_axis(magnitudes[span], order, axis=1).astype(np.float64)
@@ -169,8 +147,7 @@ def _masses(magnitudes: np.ndarray, ascending: bool = False) -> Iterator[tuple[s
         np.cumsum(sizes[:, :-1], axis=1, out=masses[:, 1:])
         total = masses[:, -1:] + sizes[:, -1:]
         masses = np.minimum(masses / np.where(total > 0, total, 1), _BELOW_ONE)
-        if not ascending:
-            masses[sizes == 0] = np.inf
+        masses[sizes == 0] = np.inf
         yield span, order, masses
 
 
@@ -178,16 +155,3 @@ def _by_neuron(order: np.ndarray, masses: np.ndarray) -> np.ndarray:
     placed = np.empty_like(masses)
     np.put_along_axis(placed, order, masses, axis=1)
     return placed
-
-
-def _union_at_mass(weights: Tensor | np.ndarray, mass: float, ascending: bool) -> np.ndarray:
-    if not 0 <= mass <= 1:
-        raise AnalysisError(f"a mass is a number from 0 to 1, not {mass}", fix="0.2 is 20 % of a label's weights")
-    sizes = magnitudes(weights)
-    chosen = np.zeros(sizes.shape[1], dtype=bool)
-    for span, order, masses in _masses(sizes, ascending):
-        inside = masses < mass
-        inside[:, 0] = True
-        inside[~sizes[span].any(1)] = False
-        chosen[order[inside]] = True
-    return np.flatnonzero(chosen)

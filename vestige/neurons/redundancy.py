@@ -1,4 +1,4 @@
-"""Neurons that say the same: clusters of correlated ones, and one representative for each.
+"""Redundant neurons: clusters of correlated ones, and one representative for each.
 
 After the correlation clustering of Dalvi et al. 2020 ("Analyzing Redundancy in Pretrained
 Transformer Models"): hierarchical clustering under the distance 1 - |r|, cut at a threshold.

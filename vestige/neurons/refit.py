@@ -10,15 +10,13 @@ more than either does with the optimum.
 A re-fit says nothing of other training sentences, with which other neurons may be chosen.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.ranking import Ranking, rank, share_to_count
+from vestige.neurons.ranking import Ranking, rank
 from vestige.probes.elastic_net.path import solve_path
 from vestige.probes.elastic_net.polish import Polished, polish
 from vestige.probes.elastic_net.proximal import Form
@@ -27,8 +25,6 @@ TOPS = (0.05, 0.1)
 """Shares of all neurons, from the top of a ranking, of which the overlap is reported."""
 STRONGER = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """Values of l1 that a path begins with, as far as they are above the one that is wanted."""
-
-Where = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,16 +40,6 @@ class Refit:
     def overlap(self, order: np.ndarray, count: int) -> float:
         """The share of the first `count` neurons of another ranking that are among the first of this one."""
         return len(np.intersect1d(order[:count], self.order[:count])) / count
-
-    def measures(self, order: np.ndarray, shares: Sequence[float] = TOPS) -> Iterator[tuple[str, float, Where]]:
-        """Metric, value and place of what an analysis reports beside a ranking; shares below a neuron are left out."""
-        for metric, value in (("refit_objective", self.probe.objective), ("refit_optimality_gap", self.probe.gap)):
-            if np.isfinite(value):
-                yield metric, value, {}
-        for share in shares:
-            count = share_to_count(share, len(order))
-            if count:
-                yield "ranking_overlap", self.overlap(order, count), {"axis": "share", "x": share}
 
     def places(self, order: np.ndarray) -> np.ndarray:
         """The place that every neuron of another ranking has in this one, from 0."""

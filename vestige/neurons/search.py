@@ -1,7 +1,7 @@
-"""Which penalties make the weights of a probe tell neurons apart? (durrani2020, section 3)
+"""Which penalties make the weights of a probe separate neurons? (durrani2020, section 3)
 
 For every pair of l1 and l2 a probe is trained on all neurons, its neurons are ranked, and all but
-the top, then all but the bottom share of them are silenced, without training again. The pair's
+the top, then all but the bottom share of them are ablated, without training again. The pair's
 score on dev is
 
     S = 0.5 (A_top - A_bottom) - 0.5 (A_zero - A_all),
@@ -12,7 +12,7 @@ separates top from bottom and costs little.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path as Folder
+from pathlib import Path
 
 import numpy as np
 from torch import Tensor
@@ -21,7 +21,7 @@ from vestige.errors import AnalysisError
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.ranking import Ranking, bottom, rank, share_to_count, top
-from vestige.probes.elastic_net.path import Path, Solution, solve_path
+from vestige.probes.elastic_net.path import PenaltyPath, Solution, solve_path
 from vestige.probes.elastic_net.proximal import Form
 
 GRID = (0.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
@@ -48,7 +48,7 @@ class Search:
     """Every pair of the grid."""
 
     pairs: tuple[Scored, ...]
-    path: Path
+    path: PenaltyPath
 
     @property
     def best(self) -> Scored:
@@ -75,9 +75,9 @@ def search_penalties(
     form: Form = "squared",
     seed: int = 0,
     tick: Callable[[float], None] = lambda l1: None,
-    unfinished: Folder | None = None,
+    unfinished: Path | None = None,
 ) -> Search:
-    """Train the grid, rank and silence at every pair; labels that train lacks are -1 on dev.
+    """Train the grid, rank and ablate at every pair; labels that train lacks are -1 on dev.
 
     `unfinished` is a folder where an interrupted search left what it had, see `solve_path`.
     """

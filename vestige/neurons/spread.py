@@ -6,7 +6,7 @@ all neurons (`Neurons.offsets`). A selection is a set: its order plays no role.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,14 +46,9 @@ def by_layer(ids: ArrayLike, offsets: ArrayLike) -> np.ndarray:
     return np.bincount(layers, minlength=len(edges) - 1)
 
 
-def by_layer_share(ids: ArrayLike, offsets: ArrayLike, of: Literal["selection", "layer"] = "selection") -> np.ndarray:
-    """(layers,): the share of the selection that lies in each layer, or of each layer that was selected.
-
-    The second allows for layers of unequal width.
-    """
+def by_layer_share(ids: ArrayLike, offsets: ArrayLike) -> np.ndarray:
+    """(layers,): the share of the selection that lies in each layer."""
     counts = by_layer(ids, offsets)
-    if of == "layer":
-        return counts / np.diff(np.asarray(offsets))
     if not counts.sum():
         raise AnalysisError("shares of an empty selection", fix="select at least one neuron")
     return counts / counts.sum()
@@ -65,29 +60,14 @@ def dominant_layer(ids: ArrayLike, offsets: ArrayLike) -> int | None:
     return int(counts.argmax()) if counts.any() else None
 
 
-def label_sizes(label_sets: Mapping[str, ArrayLike]) -> dict[str, int]:
-    """How many neurons each label needs: few where the property is localised, many where it is distributed."""
-    return {label: len(ids) for label, ids in _checked_labels(label_sets).items()}
-
-
 @dataclass(frozen=True)
 class Overlap:
     """Which labels share neurons."""
 
-    labels: tuple[str, ...]
-    jaccard: np.ndarray
-    """(labels, labels): size of the intersection over size of the union; NaN where both labels have no neurons."""
     shared: np.ndarray
     """The neurons of more than one label, in the order of ids."""
     exclusive: dict[str, np.ndarray]
     """By label, the neurons of no other label, in the order of ids."""
-
-    @property
-    def exclusive_share(self) -> float:
-        """The share of all neurons of any label that serve one label alone."""
-        exclusive = sum(len(ids) for ids in self.exclusive.values())
-        everything = exclusive + len(self.shared)
-        return exclusive / everything if everything else float("nan")
 
 
 def overlap(label_sets: Mapping[str, ArrayLike]) -> Overlap:
@@ -97,13 +77,9 @@ def overlap(label_sets: Mapping[str, ArrayLike]) -> Overlap:
     member = np.zeros((len(checked), len(everything)), dtype=bool)
     for row, ids in zip(member, checked.values(), strict=True):
         row[np.searchsorted(everything, ids)] = True
-    common = member.astype(np.float32) @ member.T.astype(np.float32)
-    sizes = member.sum(1)
-    union = sizes[:, None] + sizes - common
-    jaccard = np.divide(common, union, out=np.full(common.shape, np.nan), where=union > 0)
     owners = member.sum(0)
     exclusive = {label: everything[row & (owners == 1)] for label, row in zip(checked, member, strict=True)}
-    return Overlap(tuple(checked), jaccard, everything[owners > 1], exclusive)
+    return Overlap(everything[owners > 1], exclusive)
 
 
 class Exchange(NamedTuple):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from vestige.errors import AnalysisError
+from vestige.representations.store import row_blocks
 
 BLOCK = 2048
 """Rows read from a (possibly memory-mapped) array at once."""
@@ -71,9 +72,7 @@ class Features:
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Tensor]]:
         """(slice, rows) over all rows, in order."""
-        for start in range(0, len(self), size):
-            span = slice(start, min(start + size, len(self)))
-            yield span, self.rows(span)
+        return ((span, self.rows(span)) for span in row_blocks(len(self), size))
 
     def scaled(self, scale: float | np.ndarray) -> "Features":
         """The same rows under another scale."""

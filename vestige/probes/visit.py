@@ -12,7 +12,7 @@ from vestige.errors import AnalysisError, RepresentationError
 from vestige.probes.problem import RESIDENT_BYTES
 
 SAMPLE = 4096
-"""Rows from which a property of all of them is told."""
+"""Rows from which a property of all of them is estimated."""
 STRETCH = 128
 """Neighbouring rows that are read from disk at once."""
 WINDOW = 32
@@ -68,7 +68,7 @@ def refuse_diverged(biases: Tensor, rows: Tensor, which: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where rows lie and how large they are around there, told from a sample.
+    """Where rows lie and how large they are around there, estimated from a sample.
 
     Probes are trained on rows with the centre taken off. As biases are free of penalty that is
     the same problem, but one whose columns do not all pull at the biases.

@@ -102,6 +102,11 @@ def lost_words(splits: Iterable[Representations]) -> Iterator[dict[str, Any]]:
         yield {"metric": metric, "value": sum(m[metric] for m in found), "n": sum(m[among] for m in found)}
 
 
+def row_blocks(rows: int, size: int) -> Iterator[slice]:
+    """All rows in order, `size` at a time: how matrices that may be larger than memory are read."""
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
 def expect(array: np.ndarray, span: slice) -> None:
     """Tell the system that these rows of a mapped array are read next, and not what lies around them.
 

@@ -3,6 +3,7 @@
 from copy import deepcopy
 from dataclasses import replace
 
+import declared
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +25,7 @@ def bert():
 
 @pytest.fixture(scope="module")
 def outcome(bert):
-    return Attention(resamples=200).run(tiny_lm.inputs(*bert))
+    return declared.run(Attention(resamples=200), tiny_lm.inputs(*bert))
 
 
 def frame(outcome):
@@ -41,7 +42,7 @@ def test_rows_have_every_metric_by_layer_and_head_and_their_mean(outcome):
         assert len(heads) == 12 and set(heads["head"]) == {0, 1, 2, 3}
         assert heads.groupby("layer")["value"].mean().to_numpy() == pytest.approx(means.to_numpy())
         assert set(mine["n"]) == {6}
-        low, high = (rows[rows["metric"] == f"{metric}_{side}"].set_index("layer")["value"] for side in ("low", "high"))
+        low, high = (mine[mine["head"].isna()].set_index("layer")[side] for side in ("low", "high"))
         assert (low <= means).all() and (means <= high).all() and (low < high).all()
 
 
@@ -56,8 +57,8 @@ def test_items_hold_a_value_per_sentence_layer_and_metric(outcome):
 
 
 def test_without_a_reference_there_are_entropies_only(bert, outcome):
-    alone = Attention(resamples=200).run(tiny_lm.inputs(bert[0]))
-    assert {row["metric"] for row in alone.rows if "low" not in row["metric"] and "high" not in row["metric"]} == {
+    alone = declared.run(Attention(resamples=200), tiny_lm.inputs(bert[0]))
+    assert {row["metric"] for row in alone.rows} == {
         "entropy",
         "entropy_normalised",
         "left_out_sentences",
@@ -65,6 +66,13 @@ def test_without_a_reference_there_are_entropies_only(bert, outcome):
     }
     mine, theirs = (frame(each).query("metric == 'entropy'")["value"].to_numpy() for each in (alone, outcome))
     assert np.array_equal(mine, theirs)
+
+
+def test_the_distance_between_embeddings_is_there_where_it_is_asked_for(bert):
+    asked = Attention(embedding="words", embedding_sentences=2, resamples=2)
+    found = frame(declared.run(asked, tiny_lm.inputs(*bert)))
+    assert set(found.loc[found["metric"] == "emd_embedding", "n"]) == {2}
+    assert "emd_embedding" in declared.run(asked, tiny_lm.inputs(bert[0])).absent
 
 
 @pytest.mark.parametrize("family", ["bert", "xlnet"])

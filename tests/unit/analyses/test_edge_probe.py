@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 from edge_corpora import corpus, named, represent
 
+from vestige.analyses.base import check_rows
 from vestige.analyses.edge_probe import EdgeProbe
-from vestige.comparison.differences import Settings, compare_subsets
-from vestige.comparison.f1 import f1_differences
+from vestige.analyses.schema import PLACES
+from vestige.comparison.differences import Settings, compare
+from vestige.comparison.estimators import Share
 from vestige.corpus.types import Span, SpanPair
 from vestige.errors import AnalysisError
 from vestige.measures.edge_scores import tenney_labels
@@ -45,28 +47,43 @@ def rows_of(outcome, metric):
     return named(frame[frame["metric"] == metric])
 
 
+def remarks_of(outcome, metric):
+    """Rows of a metric that counts what was lost, by split and reason."""
+    frame = pd.DataFrame(outcome.rows)
+    return frame[(frame["metric"] == metric) & (frame["value"] > 0)]
+
+
+EVERY = EdgeProbe(inputs=("layers", "top", "lexical", "cat", "mix", "mixes"), **{**QUICK, "seeds": 2})
+
+
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     made = corpus(train=spans(40), dev=spans(15, 1), test=spans(20, 2))
     inputs = represent(tmp_path_factory.mktemp("spans"), made, noisy(), [6] * 3)
-    asked = ("layers", "top", "lexical", "cat", "mix", "mixes")
-    return EdgeProbe(inputs=asked, **{**QUICK, "seeds": 2}).run(inputs)
+    return EVERY.run(inputs)
 
 
 def test_every_input_has_its_rows_and_only_single_layers_have_a_layer(outcome):
-    names = ["layer 0", "layer 1", "layer 2", "top", "lexical", "cat", "mix", "mix 0-0", "mix 0-1", "mix 0-2"]
+    names = ["layer 0", "layer 1", "layer 2", "top", "lexical", "cat", "mix", "mix 0-0", "mix 0-1"]
     for metric in ("f1_micro", "f1_tenney", "accuracy", "dev_f1", "steps", "parameters"):
         rows = rows_of(outcome, metric)
         assert rows["input"].tolist() == [name for name in names for _ in range(2)]
         assert rows["probe_seed"].tolist() == [0, 1] * len(names)
         assert rows["layer"].dropna().tolist() == [0, 0, 1, 1, 2, 2]
-        assert rows[rows["layer"].notna()]["subset"].isna().all()
-        assert rows[rows["subset"] == "mixes"]["x"].tolist() == [0, 0, 1, 1, 2, 2]
+        assert rows[rows["layer"].notna()][["axis", "x"]].isna().all(axis=None)
+        assert rows[rows["axis"] == "last_layer_mixed"]["x"].tolist() == [0, 0, 1, 1]
     assert set(rows_of(outcome, "f1")["label"]) == {"A", "B"}
     assert rows_of(outcome, "f1")["n"].max() + rows_of(outcome, "f1")["n"].min() == 40
-    assert len(rows_of(outcome, "mix_weight")) == 2 * (3 + 1 + 2 + 3)
+    assert len(rows_of(outcome, "mix_weight")) == 2 * (3 + 1 + 2)
     assert len(rows_of(outcome, "expected_layer")) <= 4
     assert len(rows_of(outcome, "differential_score")) == 2 * 2 * 2
+
+
+def test_all_that_is_declared_is_reported(outcome):
+    check_rows(EVERY, outcome)
+    assert {metric.name for metric in EVERY.given} == {row["metric"] for row in outcome.rows} | set(outcome.absent)
+    assert set(outcome.absent) <= {"expected_layer"}
+    assert {metric.name for metric in EdgeProbe(inputs=("layers",)).given}.isdisjoint({"mix_weight", "expected_layer"})
 
 
 def test_some_mixes_are_read_alone_and_tell_no_expected_layer(outcome, tmp_path):
@@ -74,45 +91,52 @@ def test_some_mixes_are_read_alone_and_tell_no_expected_layer(outcome, tmp_path)
     inputs = represent(tmp_path, made, noisy(), [6] * 3)
     some = EdgeProbe(inputs=("mix 0-2", "mix 0-0"), **{**QUICK, "seeds": 2}).run(inputs)
     found, all_of_them = (rows_of(each, "f1_micro").groupby("input")["value"].apply(list) for each in (some, outcome))
-    assert found.to_dict() == all_of_them[["mix 0-0", "mix 0-2"]].to_dict()
+    assert found.to_dict() == all_of_them.rename({"mix": "mix 0-2"})[["mix 0-0", "mix 0-2"]].to_dict()
     assert rows_of(some, "expected_layer").empty and rows_of(some, "differential_score").empty
+    assert set(some.absent) == {"expected_layer", "differential_score"}
 
 
 def test_top_and_lexical_are_the_last_and_the_first_layer(outcome):
     found = rows_of(outcome, "f1_micro").groupby("input")["value"].apply(list)
     assert found["top"] == found["layer 2"] and found["lexical"] == found["layer 0"]
-    assert found["mix"] == found["mix 0-2"]
 
 
 def test_the_table_of_sentences_holds_what_f1_is_made_of(outcome):
-    table = pd.DataFrame(outcome.tables["sentences"])
-    sums = table.groupby(["subset", "probe_seed"])[["hits", "predicted", "gold", "targets"]].sum()
+    table = named(pd.DataFrame(outcome.tables["sentences"]))
+    sums = table.groupby(["input", "probe_seed"])[["hits", "predicted", "gold", "targets"]].sum()
     again = 2 * sums["hits"] / (sums["predicted"] + sums["gold"])
     rows = rows_of(outcome, "f1_micro").set_index(["input", "probe_seed"])["value"]
     pd.testing.assert_series_equal(again.sort_index(), rows.sort_index(), check_names=False, check_index_type=False)
     assert (sums["targets"] == 40).all() and (sums["gold"] == 40).all()
 
 
-def test_items_are_the_share_of_seeds_that_are_right_and_can_be_compared(outcome, tmp_path):
-    items = pd.DataFrame(outcome.items)
+def test_items_are_the_targets_of_every_seed_and_can_be_compared(outcome, tmp_path):
+    items = named(pd.DataFrame(outcome.items))
+    assert items["correct"].dtype == bool and set(items["probe_seed"]) == {0, 1}
     accuracy = rows_of(outcome, "accuracy").groupby("input")["value"].mean()
-    pd.testing.assert_series_equal(items.groupby("subset")["correct"].mean(), accuracy, check_names=False)
-    assert items[items["subset"] == "mix"][["sentence", "word"]].to_numpy()[:3].tolist() == [
+    pd.testing.assert_series_equal(items.groupby("input")["correct"].mean(), accuracy, check_names=False)
+    assert items[items["input"] == "mix"][["sentence", "word"]].to_numpy()[:3].tolist() == [
         ["test0", 0],
         ["test0", 1],
         ["test1", 0],
     ]
     made = corpus(train=spans(40), dev=spans(15, 1), test=spans(20, 2))
     tuned = EdgeProbe(inputs=("layers",), **{**QUICK, "seeds": 2}).run(represent(tmp_path, made, noisy(0.0), [6] * 3))
-    compared = compare_subsets(items, [pd.DataFrame(tuned.items)], Settings(resamples=200)).set_index("subset")
-    assert compared.index.tolist() == ["layer 0", "layer 1", "layer 2"]
-    assert compared.loc["layer 2", "base"] == pytest.approx(accuracy["layer 2"])
-    assert compared.loc["layer 2", "high"] < 0
-    judged = f1_differences(outcome.tables["sentences"], [tuned.tables["sentences"]], settings=Settings(resamples=200))
+    compared = differences(Share(), "items", outcome, tuned)
+    assert compared["layer"].tolist() == [0, 1, 2]
+    assert compared.loc[2, "base"] == pytest.approx(accuracy["layer 2"])
+    assert compared.loc[2, "high"] < 0
+    judged = differences(EdgeProbe.metrics[0].compared, "sentences", outcome, tuned)
     means = [rows_of(one, "f1_micro").groupby("input")["value"].mean()["layer 2"] for one in (outcome, tuned)]
-    assert judged.inputs[2] == "layer 2"
-    assert judged.scores.difference[2] == pytest.approx(means[1] - means[0])
-    assert judged.judged.high[2] < 0 and judged.judged.p[2] < 0.05
+    assert judged.loc[2, "difference"] == pytest.approx(means[1] - means[0])
+    assert judged.loc[2, "high"] < 0 and judged.loc[2, "p"] < 0.05
+
+
+def differences(estimator, table, base, tuned):
+    """Of single layers, by the tables of two outcomes."""
+    both = [pd.DataFrame(one.items if table == "items" else one.tables[table]) for one in (base, tuned)]
+    layers = [frame[frame["layer"].notna()][[c for c in both[1] if c in frame]] for frame in both]
+    return compare(estimator, layers[0], layers[1:], 0.005, Settings(resamples=200), stochastic=True, places=PLACES)
 
 
 def test_runs_are_repeatable(tmp_path):
@@ -121,7 +145,7 @@ def test_runs_are_repeatable(tmp_path):
     analysis = EdgeProbe(inputs=("mix", "layer 1"), **QUICK)
     one, two = (analysis.run(inputs) for inputs in both)
     assert one.rows == two.rows
-    assert all(np.array_equal(one.items[name], two.items[name]) for name in one.items)
+    pd.testing.assert_frame_equal(pd.DataFrame(one.items), pd.DataFrame(two.items))
 
 
 def test_targets_without_vectors_are_left_out_and_counted(tmp_path):
@@ -134,10 +158,10 @@ def test_targets_without_vectors_are_left_out_and_counted(tmp_path):
     made = corpus(train=[(6, pairs)] * 8, dev=[(6, pairs)] * 2, test=[(6, pairs), (6, pairs[:1]), (6, pairs[2:3])])
     inputs = represent(tmp_path, made, noisy(), [6], keep=4)
     outcome = EdgeProbe(inputs=("lexical",), **QUICK).run(inputs)
-    left = rows_of(outcome, "left_out_targets").set_index("subset")[["value", "n"]]
-    assert left.loc["test: no word of span 1 has a vector"].tolist() == [3, 6]
-    assert left.loc["test: no word of span 2 has a vector"].tolist() == [1, 6]
-    assert rows_of(outcome, "shortened_targets").set_index("subset")["value"].to_dict() == {
+    left = remarks_of(outcome, "left_out_targets").set_index(["split", "subset"])[["value", "n"]]
+    assert left.loc["test", "no word of span 1 has a vector"].tolist() == [3, 6]
+    assert left.loc["test", "no word of span 2 has a vector"].tolist() == [1, 6]
+    assert remarks_of(outcome, "shortened_targets").set_index("split")["value"].to_dict() == {
         "train": 8,
         "dev": 2,
         "test": 1,
@@ -149,8 +173,8 @@ def test_targets_without_vectors_are_left_out_and_counted(tmp_path):
 def test_a_word_that_vanished_inside_a_span_only_shortens_it(tmp_path):
     made = corpus(train=spans(20), dev=spans(8, 1), test=spans(8, 2))
     outcome = EdgeProbe(inputs=("lexical",), **QUICK).run(represent(tmp_path, made, noisy(), [6], without=(3,)))
-    assert rows_of(outcome, "shortened_targets").set_index("subset")["value"]["test"] == 8
-    assert rows_of(outcome, "left_out_targets").empty
+    assert remarks_of(outcome, "shortened_targets").set_index("split")["value"]["test"] == 8
+    assert remarks_of(outcome, "left_out_targets").empty
 
 
 def test_words_in_pieces_are_read_by_pieces(tmp_path):
@@ -164,15 +188,15 @@ def test_words_in_pieces_are_read_by_pieces(tmp_path):
     inputs = represent(tmp_path, made, vector, [6], pieces=2)
     outcome = EdgeProbe(inputs=("lexical",), **{**QUICK, "max_validations": 10}).run(inputs)
     assert rows_of(outcome, "f1_micro")["value"].item() > 0.9
-    assert rows_of(outcome, "shortened_targets").empty
+    assert remarks_of(outcome, "shortened_targets").empty
 
 
 def test_a_label_that_train_lacks_is_counted_and_missed(tmp_path):
     strange = [(6, [Span(0, 1, ("A",)), Span(2, 3, ("new",))])]
     made = corpus(train=spans(30), dev=spans(8, 1), test=[*spans(10, 2), *strange * 2])
     outcome = EdgeProbe(inputs=("lexical",), **QUICK).run(represent(tmp_path, made, noisy(4.0), [6]))
-    [unseen] = rows_of(outcome, "unseen_labels").to_dict("records")
-    assert (unseen["value"], unseen["n"], unseen["subset"]) == (2, 24, "test")
+    [unseen] = remarks_of(outcome, "unseen_labels").to_dict("records")
+    assert (unseen["value"], unseen["n"], unseen["split"]) == (2, 24, "test")
     labels = rows_of(outcome, "f1").set_index("label")
     assert labels.loc["new", "value"] == 0 and labels.loc["new", "n"] == 2
     assert pd.DataFrame(outcome.tables["sentences"])["gold"].sum() == 24

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 
+import declared
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,8 @@ import torch
 
 from unit.finetune.made import QUICK, opinions, words
 from vestige.analyses.base import Inputs
-from vestige.analyses.erasure import Erasure, erase_and_score
+from vestige.analyses.erased_scores import erase_and_score
+from vestige.analyses.erasure import Erasure
 from vestige.analyses.perplexity import Perplexity
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus, Sentence
@@ -19,11 +21,13 @@ from vestige.errors import AnalysisError
 from vestige.finetune.model import load_tuned
 from vestige.finetune.score import score
 from vestige.finetune.train import finetune
-from vestige.measures.erasure import Eraser, check_erasing, erasing, leace, word_states
+from vestige.measures.erasure import Eraser, leace
 from vestige.models.files.load import load_model
 from vestige.models.lm.language_model import cloze_inputs
+from vestige.models.surgery.erasing import check_erasing, erasing
 from vestige.models.tokens.masking import mask_randomly
 from vestige.representations.extract import represent
+from vestige.representations.words import word_states
 from vestige.study.making import Given
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
@@ -43,7 +47,7 @@ def sizes():
 def inputs_of(encoder, task, cache, reference=None):
     rows = {split: represent(encoder, found, cache=cache)["last"] for split, found in task.corpus.splits.items()}
     other = None if reference is None else Inputs(task, {}, reference.name, encoder=reference)
-    return Inputs(task, rows, encoder.name, encoder=encoder, reference=other)
+    return Inputs(task, {"last": rows}, encoder.name, encoder=encoder, reference=other)
 
 
 def some_eraser(width, seed=0):
@@ -56,7 +60,7 @@ def some_eraser(width, seed=0):
 def found(tmp_path_factory):
     """All rows of a tiny BERT of two blocks."""
     inputs = inputs_of(tiny_lm.encoder("bert", layers=2), sizes(), tmp_path_factory.mktemp("cache"))
-    return pd.DataFrame(Erasure(**FEW, draws=2).run(inputs).rows), inputs
+    return pd.DataFrame(declared.run(Erasure(**FEW, draws=2), inputs).rows), inputs
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
@@ -141,8 +145,7 @@ def test_perplexity_is_that_of_the_sentences_and_of_the_erased_model(found):
     eraser = leace(inputs.split("train").layer(1), np.array(_numbers(inputs)), 3)
     with erasing(encoder, 1, eraser):
         assert Perplexity(**FEW, unit="sentence").run(inputs).rows[0]["value"] == pytest.approx(erased[1])
-    low, high = (rows[rows["metric"] == f"perplexity_{side}"]["value"].to_numpy() for side in ("low", "high"))
-    assert (low <= table["value"]).all() and (table["value"] <= high).all()
+    assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
 
 
 def _numbers(inputs):
@@ -154,10 +157,12 @@ def _numbers(inputs):
 def test_a_model_without_a_head_is_probed_alone_and_takes_the_head_of_its_reference(cache):
     bare = load_model(tiny.model("bert"), tokenizer=tiny.tokenizer("bert"), name="bare")
     once = Erasure(**FEW, layers=(1,), last=False)
-    alone = {row["metric"] for row in once.run(inputs_of(bare, sizes(), cache)).rows}
-    assert alone == {"majority", "rank", "change", "accuracy"}
+    found = declared.run(once, inputs_of(bare, sizes(), cache))
+    alone = {row["metric"] for row in found.rows}
+    assert alone == {"majority", "rank", "change", "accuracy", "own_task_left_out"}
+    assert found.absent["perplexity"] == "there is no language-model head"
     beside = once.run(inputs_of(bare, sizes(), cache, tiny_lm.encoder("bert"))).rows
-    assert {row["metric"] for row in beside} - alone == {"perplexity", "perplexity_low", "perplexity_high"}
+    assert {row["metric"] for row in beside} - alone == {"perplexity"}
     assert {row["layer"] for row in beside if row["metric"] == "perplexity"} == {1}
     own = replace(once, head="own").run(inputs_of(bare, sizes(), cache, tiny_lm.encoder("bert")))
     assert {row["metric"] for row in own.rows} == alone
@@ -284,9 +289,10 @@ def test_in_a_study_a_tuned_model_is_scored_on_its_own_task(tmp_path):
     )
     assert found.index.tolist() == expected.index.tolist() and np.allclose(found, expected)
     assert found["task_accuracy", 1, "none"] > 0.9
-    assert rows[rows["metric"] == "task_accuracy_majority"]["value"].item() == 0.5
+    majority = rows[rows["metric"] == "task_majority"]
+    assert (majority["value"].item(), majority["subset"].item()) == (0.5, "accuracy")
     page = run().report().read_text(encoding="utf-8")
-    assert "score of its own task" in page.lower() and "the accuracy of tuned on its own task" in page.lower()
+    assert "in tuned, accuracy on its own task is" in page.lower()
     key = run().tables.cells.set_index("model")["cell"]
     given.corpora["opinions"] = Corpus("renamed", dict(own.splits), {"opinion": "sentence"}, ("a note",))
     assert run().tables.cells.set_index("model")["cell"].equals(key), "names and notes play no role"
@@ -298,7 +304,8 @@ def test_in_a_study_a_tuned_model_is_scored_on_its_own_task(tmp_path):
     assert "tuned is not scored on its own task: its corpus has neither dev nor test" in page
     models["base"] = {"load": models["base"], "read": {"sink": "add"}}
     rows = run().results
-    assert "(sink)" in rows[rows["metric"] == "own_task_left_out"]["subset"].item()
+    left_out = rows[(rows["metric"] == "own_task_left_out") & (rows["model"] == "tuned")]
+    assert "(sink)" in left_out["subset"].item()
     rows = run(own_task=False).results
     assert not rows["metric"].str.startswith(("task_", "own_")).any()
 

@@ -4,7 +4,9 @@ import json
 from copy import deepcopy
 from dataclasses import replace
 
+import declared
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
 import tiny_lm
@@ -39,10 +41,32 @@ def test_a_model_without_a_head_says_what_it_cannot_do():
 
 
 def test_a_tuned_model_without_a_head_takes_its_references(bert):
-    found = Perplexity(**SHORT).run(tiny_lm.inputs(bare(), bert[0]))
+    found = declared.run(Perplexity(**SHORT), tiny_lm.inputs(bare(), bert[0]))
     assert {row["metric"] for row in found.rows} >= {"perplexity", "reference_perplexity", "masked_tokens"}
     with pytest.raises(AnalysisError, match="bare has no language-model head"):
         Perplexity(**SHORT, head="own").run(tiny_lm.inputs(bare(), bert[0]))
+
+
+@pytest.mark.parametrize("settings", [{}, {"unit": "sentence"}, {"method": "pseudo"}, {"sweep": False}])
+def test_what_one_model_alone_lacks_has_a_reason(bert, settings):
+    alone = declared.run(Perplexity(**SHORT, **settings), tiny_lm.inputs(bert[0]))
+    assert alone.absent["reference_perplexity"] == "the model has no reference"
+    assert "masked_tokens" in declared.run(Perplexity(**SHORT), tiny_lm.inputs(tiny_lm.encoder("gpt2"))).absent
+
+
+def test_items_hold_the_loss_of_every_text_under_every_model(bert):
+    found = Perplexity(**SHORT, single=(2,)).run(tiny_lm.inputs(*bert))
+    items = pd.DataFrame(found.items)
+    assert list(items) == ["sentence", "subset", "axis", "x", "nats", "tokens"]
+    sums = items.groupby(["subset", "axis", "x"], dropna=False)[["nats", "tokens"]].sum()
+    losses = sums["nats"] / sums["tokens"]
+    for row in found.rows:
+        if row["metric"] in ("loss", "reference_loss"):
+            subset = row.get("subset") or ("reference" if "reference" in row["metric"] else "model")
+            at = (items["subset"] == subset) & ((items["x"] == row["x"]) if "x" in row else items["x"].isna())
+            assert items[at]["nats"].sum() / items[at]["tokens"].sum() == pytest.approx(row["value"])
+            assert row["low"] <= row["high"]
+    assert len(losses) == 2 + 4 + 1 + 1
 
 
 def test_models_that_are_no_language_models_are_refused(bert):
@@ -194,12 +218,12 @@ def test_settings_that_cannot_be(bert, settings, said):
 def test_layers_of_other_architectures_are_not_replaced(bert):
     with pytest.raises(AnalysisError, match="3 and 2 blocks"):
         Perplexity(**SHORT).run(tiny_lm.inputs(bert[0], tiny_lm.encoder("bert", layers=2)))
-    found = Perplexity(**SHORT, sweep=False).run(tiny_lm.inputs(bert[0], tiny_lm.encoder("bert", layers=2)))
+    found = declared.run(Perplexity(**SHORT, sweep=False), tiny_lm.inputs(bert[0], tiny_lm.encoder("bert", layers=2)))
     assert not any("axis" in row for row in found.rows)
 
 
 def test_chosen_layers_only(bert):
-    found = Perplexity(**SHORT, last=(1,), single=(3, 1)).run(tiny_lm.inputs(*bert))
+    found = declared.run(Perplexity(**SHORT, last=(1,), single=(3, 1)), tiny_lm.inputs(*bert))
     swept = {
         (row["subset"], row["x"]): row["value"] for row in found.rows if row["metric"] == "perplexity" and "x" in row
     }
@@ -266,7 +290,7 @@ def test_pairs_as_blimp_has_them(bert, tmp_path):
         (tmp_path / f"{paradigm}.jsonl").write_text("\n".join(lines))
     corpus = Corpus("blimp", {k: tuple(v) for k, v in read_blimp(tmp_path).items()}, {"acceptability": "sentence"})
     inputs = replace(tiny_lm.inputs(*bert), task=corpus.task("acceptability"))
-    found = MinimalPairs(pairs=2, resamples=2).run(inputs)
+    found = declared.run(MinimalPairs(pairs=2, resamples=2), inputs)
     accuracy = {row.get("label"): row for row in found.rows if row["metric"] == "accuracy"}
     assert {label: row["n"] for label, row in accuracy.items()} == {None: 4, "agreement": 2, "binding": 2}
     assert found.items["sentence"].tolist() == ["agreement-0", "agreement-1", "binding-0", "binding-1"]

@@ -9,14 +9,15 @@ import pytest
 import sentence_vectors
 import tiny
 import torch
+from compared import compare_items
 from pydantic import TypeAdapter
 from scipy import stats
 
 from vestige.analyses import find_analysis
-from vestige.analyses.base import Inputs
+from vestige.analyses.base import Inputs, check_rows
 from vestige.analyses.sentence_probe import SentenceProbe
 from vestige.checksums import seal
-from vestige.comparison.differences import Settings, compare_items
+from vestige.comparison.differences import Settings
 from vestige.comparison.layer_groups import cross_pooling, group_differences, of_pooling
 from vestige.corpus.control import sentence_baselines, sentence_types
 from vestige.corpus.derive import derive_task
@@ -38,8 +39,9 @@ def made():
 @pytest.fixture(scope="module")
 def inputs(made, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reps")
-    sentence_vectors.represent(folder, made, sentence_vectors.planted(2), pooling="sentence_mean")
-    return sentence_vectors.represent(folder, made, sentence_vectors.planted(1))
+    mean = sentence_vectors.represent(folder, made, sentence_vectors.planted(2), pooling="sentence_mean")
+    first = sentence_vectors.represent(folder, made, sentence_vectors.planted(1))
+    return replace(first, poolings={**first.poolings, **mean.poolings})
 
 
 def frame(outcome, metric):
@@ -112,25 +114,33 @@ def test_of_several_poolings_each_is_what_it_is_alone(inputs):
     several = SentenceProbe(pooling=("cls", "sentence_mean"), seeds=1).run(inputs)
     rows, items = pd.DataFrame(several.rows), pd.DataFrame(several.items)
     accuracy = rows[rows["metric"] == "accuracy"]
-    first = accuracy[accuracy["subset"].isna()].set_index("layer")["value"]
-    second = accuracy[accuracy["subset"] == "sentence_mean"].set_index("layer")["value"]
+    first, second = (accuracy[accuracy["pooling"] == p].set_index("layer")["value"] for p in ("cls", "sentence_mean"))
     assert min(first[1], second[2]) >= 0.98 and max(first[2], second[1]) < 0.7
-    assert len(rows[rows["metric"] == "majority"]) == 1
-    assert list(items["subset"].unique()) == ["task", "control", "task sentence_mean", "control sentence_mean"]
+    assert rows["pooling"].notna().all() and len(rows[rows["metric"] == "majority"]) == 2
+    assert list(items["subset"].unique()) == ["task", "control"]
     alone = pd.DataFrame(SentenceProbe(seeds=1).run(inputs).items)
     pd.testing.assert_frame_equal(of_pooling(items, "cls").reset_index(drop=True), alone, check_dtype=False)
-    assert len(compare_items(items, [items], QUICK)) == 9
-    crossed = cross_pooling(items, [items], settings=QUICK).set_index(["metric", "layer"])["difference"]
-    assert crossed["accuracy", 1] > 0.3 and crossed["accuracy", 2] < -0.3
+    assert len(compare_items(items, [items], QUICK)) == 18
+    crossed = cross_pooling(items, [items], settings=QUICK).set_index("layer")["difference"]
+    assert crossed[1] > 0.3 and crossed[2] < -0.3
 
 
-def test_a_pooling_that_was_not_extracted_is_named(inputs):
-    with pytest.raises(AnalysisError, match="no vectors of pooling 'sentence_max'"):
-        SentenceProbe(pooling="cls+sentence_max").run(inputs)
+@pytest.mark.parametrize(
+    "settings", [{}, {"probe": "mlp"}, {"protocol": "senteval"}, {"control": "none", "pooling": "cls+sentence_mean"}]
+)
+def test_all_that_is_declared_is_reported(inputs, settings):
+    analysis = SentenceProbe(**{"seeds": 1, **settings})
+    outcome = analysis.run(inputs)
+    check_rows(analysis, outcome)
+    assert {metric.name for metric in analysis.given} == {row["metric"] for row in outcome.rows}
+    assert not outcome.absent
 
 
 def test_a_random_twin_needs_no_control(inputs):
-    outcome = SentenceProbe().run(replace(inputs, baseline=True))
+    analysis = SentenceProbe()
+    outcome = analysis.run(replace(inputs, baseline=True))
+    check_rows(analysis, outcome)
+    assert set(outcome.absent) == {"control_accuracy", "selectivity", "control_majority"}
     assert not len(frame(outcome, "control_accuracy")) and len(frame(outcome, "accuracy")) == 3
 
 
@@ -210,7 +220,7 @@ def test_vectors_of_words_are_refused(made, tiny_encoder, cache):
     found = {s: represent(tiny_encoder("bert"), x[:20], ("last",), cache=cache)["last"] for s, x in made.splits.items()}
     short = made.limit(20)
     with pytest.raises(AnalysisError, match="expected a vector for each of 20 sentences"):
-        SentenceProbe().run(Inputs(short.task("label"), found, "tiny"))
+        SentenceProbe().run(Inputs(short.task("label"), {"cls": found}, "tiny"))
 
 
 @pytest.mark.parametrize("family", ["bert", "xlnet", "gpt2"])
@@ -244,16 +254,19 @@ def test_a_study_compares_both_poolings_of_tuned_and_base(made, tmp_path):
         cache=tmp_path / "cache",
     )
     results = run.tables.results
-    assert set(results["pooling"]) == {"cls+sentence_mean"}
-    assert set(results["subset"].dropna()) == {"sentence_mean"}
+    assert set(results["pooling"]) == {"cls", "sentence_mean"} and results["subset"].isna().all()
     cells = results.drop_duplicates("model").set_index("model")["cell"]
     before, after = (run.tables.items(cells[model]) for model in ("base", "tuned"))
     compared = run.tables.comparisons
-    of_cls = compare_items(of_pooling(before, "cls"), [of_pooling(after, "cls")])
-    np.testing.assert_allclose(compared["difference"], of_cls["difference"])
+    for pooling in ("cls", "sentence_mean"):
+        alone = compare_items(of_pooling(before, pooling), [of_pooling(after, pooling)])
+        mine = compared[compared["pooling"] == pooling].set_index(["metric", "layer"])["difference"]
+        np.testing.assert_allclose(
+            mine.loc[list(zip(alone["metric"], alone["layer"], strict=True))], alone["difference"]
+        )
     halves = group_differences(of_pooling(before, "sentence_mean"), [of_pooling(after, "sentence_mean")])
     assert list(halves["group"].unique()) == ["0-1", "2-3"] and (halves["sentences"] == 30).all()
-    assert len(cross_pooling(before, [after])) == 12
+    assert len(cross_pooling(before, [after])) == 4
 
 
 def test_bigram_shift_and_length_of_real_sentences(data, minilm, tmp_path):
@@ -264,12 +277,12 @@ def test_bigram_shift_and_length_of_real_sentences(data, minilm, tmp_path):
     for task in ("bigram_shift", "sentence_length"):
         corpus = derive_task(treebank, task).sample({"train": 160, "dev": 30, "test": 80})
         found = {s: represent(minilm, x, poolings, cache=tmp_path) for s, x in corpus.splits.items()}
-        inputs = Inputs(corpus.task(task), {s: r["cls"] for s, r in found.items()}, "minilm")
+        inputs = Inputs(corpus.task(task), {p: {s: r[p] for s, r in found.items()} for p in poolings}, "minilm")
         outcome = SentenceProbe(pooling=poolings, control="none").run(inputs)
         rows = frame(outcome, "accuracy")
         assert len(rows) == 14 and set(rows["n"]) == {80}
-        mean = rows[rows["subset"] == "sentence_mean"].set_index("layer")["value"]
-        accuracy[task] = mean, frame(outcome, "majority")["value"].item()
+        mean = rows[rows["pooling"] == "sentence_mean"].set_index("layer")["value"]
+        accuracy[task] = mean, frame(outcome, "majority")["value"].iloc[0]
     low, high = stats.binom.interval(0.9999, 80, 0.5)
     shifts, _ = accuracy["bigram_shift"]
     assert low <= 80 * shifts.min() and 80 * shifts.max() <= high

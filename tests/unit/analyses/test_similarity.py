@@ -3,6 +3,7 @@
 from copy import deepcopy
 from dataclasses import replace
 
+import declared
 import numpy as np
 import pytest
 import synthetic
@@ -43,8 +44,10 @@ def pair(tmp_path, corpus) -> Inputs:
     return replace(represent(tmp_path / "tuned", corpus, seed=1), reference=replace(base, model="base"))
 
 
-def values(outcome, metric):
-    return {row.get("layer"): row["value"] for row in outcome.rows if row["metric"] == metric}
+def values(outcome, metric, column="value"):
+    """By layer; of the curve, not of the map of all pairs."""
+    rows = [row for row in outcome.rows if row["metric"] == metric and "layer2" not in row]
+    return {row.get("layer"): row[column] for row in rows if column in row}
 
 
 def test_is_found_by_name_and_takes_two_models():
@@ -53,14 +56,14 @@ def test_is_found_by_name_and_takes_two_models():
 
 
 def test_rows_are_the_measures_of_corresponding_layers_with_intervals(pair):
-    outcome = SimilarityAnalysis(measures=("rsa", "neighbour_overlap")).run(pair)
+    outcome = declared.run(SimilarityAnalysis(measures=("rsa", "neighbour_overlap")), pair)
     found = values(outcome, "rsa")
     for layer in range(3):
         x, y = (inputs.representations["test"].layer(layer) for inputs in (pair, pair.reference))
         assert found[layer] == pytest.approx(rsa(x, y), abs=1e-12)
         for metric in ("rsa", "neighbour_overlap"):
-            value = values(outcome, metric)[layer]
-            assert values(outcome, f"{metric}_low")[layer] < value < values(outcome, f"{metric}_high")[layer]
+            low, value, high = (values(outcome, metric, column)[layer] for column in ("low", "value", "high"))
+            assert low < value < high
     assert found[0] > found[2]
     assert all(row["n"] == len(pair.representations["test"]) for row in outcome.rows if row["metric"] == "rsa")
 
@@ -71,14 +74,15 @@ def test_a_model_beside_itself_has_rsa_of_exactly_one(pair):
 
 
 def test_all_pairs_name_both_layers(pair):
-    outcome = SimilarityAnalysis(measures=("rsa", "svcca", "rsa_euclidean"), all_pairs=True).run(pair)
-    grid = {(r["layer"], r["layer2"]): r["value"] for r in outcome.rows if r["metric"] == "rsa_all_pairs"}
+    outcome = declared.run(SimilarityAnalysis(measures=("rsa", "svcca", "rsa_euclidean"), all_pairs=True), pair)
+    pairs = [row for row in outcome.rows if "layer2" in row]
+    grid = {(row["layer"], row["layer2"]): row["value"] for row in pairs if row["metric"] == "rsa"}
     assert len(grid) == 9
     x, y = pair.representations["test"].layer(2), pair.reference.representations["test"].layer(0)
     assert grid[2, 0] == pytest.approx(rsa(x, y), abs=1e-12)
     assert grid[1, 1] == values(outcome, "rsa")[1]
-    for metric in ("svcca_all_pairs", "rsa_euclidean_all_pairs"):
-        assert sum(r["metric"] == metric for r in outcome.rows) == 9
+    for metric in ("svcca", "rsa_euclidean"):
+        assert sum(row["metric"] == metric for row in pairs) == 9
 
 
 def test_the_sample_is_drawn_by_the_seed_and_kept(pair):
@@ -101,7 +105,7 @@ def test_pieces_are_matched_by_their_place_in_the_word(tmp_path, tiny_encoder):
     for seed, name in enumerate(("base", "tuned")):
         encoder = load_model(tiny.model("bert", seed=seed), tokenizer=tiny.tokenizer("bert"), name=name)
         found = represent_sentences(encoder, made["test"], ("pieces",), cache=tmp_path)["pieces"]
-        inputs[name] = Inputs(made.task("t"), {"test": found}, name)
+        inputs[name] = Inputs(made.task("t"), {"pieces": {"test": found}}, name)
     pieces, words = (len(inputs["base"].representations["test"]), sum(len(s.words) for s in made["test"]))
     assert pieces > words
     outcome = SimilarityAnalysis(measures=("rsa",), pooling="pieces").run(
@@ -110,7 +114,7 @@ def test_pieces_are_matched_by_their_place_in_the_word(tmp_path, tiny_encoder):
     x, y = (inputs[name].representations["test"].layer(2) for name in ("tuned", "base"))
     assert values(outcome, "rsa")[2] == pytest.approx(rsa(x, y), abs=1e-12)
     other = represent_sentences(tiny_encoder("roberta"), made["test"], ("pieces",), cache=tmp_path)["pieces"]
-    stranger = Inputs(made.task("t"), {"test": other}, "stranger")
+    stranger = Inputs(made.task("t"), {"pieces": {"test": other}}, "stranger")
     with pytest.raises(AnalysisError, match="tuned and stranger cut words into different pieces"):
         SimilarityAnalysis(measures=("rsa",), pooling="pieces").run(replace(inputs["tuned"], reference=stranger))
 
@@ -157,23 +161,24 @@ def test_a_zero_vector_is_a_vector_to_measures_without_cosines(pair):
 
 def test_a_layer_whose_vectors_are_all_alike_is_marked_and_the_rest_goes_on(pair):
     edit(pair, 0, slice(None), 0.5)
-    outcome = SimilarityAnalysis(measures=("rsa", "cka", "rsa_euclidean"), all_pairs=True).run(pair)
+    outcome = declared.run(SimilarityAnalysis(measures=("rsa", "cka", "rsa_euclidean"), all_pairs=True), pair)
+    undefined = [row for row in outcome.rows if row["metric"] == "undefined"]
     for metric in ("rsa", "cka", "rsa_euclidean"):
         assert set(values(outcome, metric)) == {1, 2}
-        assert set(values(outcome, f"{metric}_undefined")) == {0}
-        assert sum(row["metric"] == f"{metric}_all_pairs" for row in outcome.rows) == 6
+        assert [row["value"] for row in undefined if row["subset"] == metric] == [1, 0, 0]
+        assert sum(row["metric"] == metric and "layer2" in row for row in outcome.rows) == 6
 
 
 def test_few_words_for_the_width_are_told_beside_biased_measures(pair):
-    outcome = SimilarityAnalysis(measures=("cka_biased",), n=8).run(pair)
-    assert values(outcome, "items_per_unit") == {0: 0.5, 1: 0.5, 2: 0.5}
-    assert not values(SimilarityAnalysis(measures=("cka",), n=8).run(pair), "items_per_unit")
+    outcome = declared.run(SimilarityAnalysis(measures=("cka_biased",), n=8), pair)
+    assert values(outcome, "units_per_item") == {0: 2.0, 1: 2.0, 2: 2.0}
+    assert not values(declared.run(SimilarityAnalysis(measures=("cka",), n=8), pair), "units_per_item")
 
 
 def test_no_intervals_where_none_are_wanted(pair):
     outcome = SimilarityAnalysis(groups=0).run(pair)
     assert values(outcome, "rsa")
-    assert not values(outcome, "rsa_low")
+    assert not values(outcome, "rsa", "low")
 
 
 def test_sentence_vectors_are_items_too(pair):
@@ -185,7 +190,7 @@ def test_sentence_vectors_are_items_too(pair):
         np.save(stored.folder / "index.npy", np.stack([np.arange(40), np.full(40, -1)], axis=1).astype(np.int32))
         seal(stored.folder, stored.folder)
     opened = [
-        replace(i, representations={"test": Representations.open(i.representations["test"].folder)})
+        replace(i, poolings={"sentence_mean": {"test": Representations.open(i.representations["test"].folder)}})
         for i in (pair, pair.reference)
     ]
     outcome = SimilarityAnalysis(pooling="sentence_mean").run(replace(opened[0], reference=opened[1]))
@@ -215,9 +220,8 @@ def test_layers_below_the_ones_that_changed_have_rsa_of_exactly_one(cache):
     inputs = []
     for name, model in (("base", tiny.model("bert")), ("tuned", tuned)):
         encoder = load_model(model, tokenizer=tiny.tokenizer("bert"), name=name)
-        inputs.append(
-            Inputs(corpus.task("text"), {"test": represent_sentences(encoder, sentences, cache=cache)["last"]}, name)
-        )
+        found = represent_sentences(encoder, sentences, cache=cache)
+        inputs.append(Inputs(corpus.task("text"), {"last": {"test": found["last"]}}, name))
     found = values(SimilarityAnalysis(measures=("rsa", "cka")).run(replace(inputs[1], reference=inputs[0])), "rsa")
     assert len(found) >= 3
     *below, (_, last) = sorted(found.items())

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from edge_corpora import corpus, represent
+from edge_corpora import corpus, named, represent
 
+from vestige.analyses.base import check_rows
 from vestige.analyses.description_length import DescriptionLength
 from vestige.corpus.types import Corpus, Span, SpanPair
 from vestige.errors import AnalysisError
 from vestige.probes.codes.online import sending_order
-from vestige.report.curves import Curve, curve_frame
 
 FEW = {"seeds": 1, "fractions": (0.3, 1.0)}
 LEXICAL = {"inputs": ("layer 0",), **FEW}
@@ -45,9 +45,8 @@ def frame_of(given, /, **settings):
 
 def values(frame, metric):
     """By layer, or by the name of what was read."""
-    mine = frame[frame["metric"] == metric]
-    keys = mine["layer"].map("layer {:.0f}".format).where(mine["layer"].notna(), mine.get("subset"))
-    return mine["value"].groupby(keys).sum()
+    mine = named(frame[frame["metric"] == metric])
+    return mine["value"].groupby(mine["input"]).sum()
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +63,8 @@ def frame(inputs):
 def test_sentences_add_up_to_the_code_of_their_targets(inputs):
     outcome = DescriptionLength(**FEW).run(inputs)
     codes, rows = pd.DataFrame(outcome.tables["codes"]), pd.DataFrame(outcome.rows)
-    names = codes["subset"].where(codes["subset"] != "", "layer " + codes["layer"].astype(str))
-    np.testing.assert_allclose(codes.groupby(names)["bits"].sum(), values(rows, "codelength").sort_index())
+    np.testing.assert_allclose(named(codes).groupby("input")["bits"].sum(), values(rows, "codelength").sort_index())
+    np.testing.assert_allclose(codes["saved_bits"], codes["uniform_bits"] - codes["bits"])
     counts = {sentence.id: len(sentence.annotations[inputs.task.name]) for sentence in inputs.task.corpus["train"]}
     assert (codes["labels"] == codes["sentence"].map(counts)).all()
 
@@ -81,17 +80,36 @@ def test_rows_have_the_names_that_those_of_words_have(frame):
     np.testing.assert_allclose(values(frame, "block_bits"), lengths)
     blocks = frame[(frame["metric"] == "block_bits") & (frame["layer"] == 1)]
     assert blocks["x"].tolist() == [60, 200] and blocks["n"].tolist() == [60, 140]
-    assert blocks["value"].iloc[0] == 60 * 2 and (blocks["axis"] == "labels sent").all()
+    assert blocks["value"].iloc[0] == 60 * 2 and (blocks["axis"] == "labels_sent").all()
     assert frame[frame["metric"] == "dropped_fractions"]["value"].item() == 0
     accuracy = values(frame, "accuracy")
     assert accuracy["layer 1"] > 0.9 and accuracy["layer 0"] < 0.5
     assert not frame["metric"].str.startswith("control").any()
 
 
-def test_a_page_draws_a_point_for_every_layer(frame):
-    full = frame.assign(model="m", tune_seed=None, label=None, head=None, layer2=None)
-    drawn = curve_frame(full, Curve("bits_per_label", "bits per label"), ["m"])
-    assert drawn["x"].tolist() == [0, 1] and drawn["value"].tolist() == values(frame, "bits_per_label")[:2].tolist()
+def test_layers_lie_along_layers_and_the_mix_along_nothing(frame):
+    bits = frame[frame["metric"] == "bits_per_label"]
+    assert bits["layer"].dropna().tolist() == [0, 1] and bits["axis"].isna().all()
+    assert bits[bits["layer"].isna()]["input"].tolist() == ["mix"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"inputs": ("layers", "mix", "mixes")},
+        {"code": "variational", "inputs": ("lexical", "mixes"), "epochs": 2, "least_steps": 0, "hidden": 4},
+    ],
+)
+def test_all_that_is_declared_is_reported(inputs, settings):
+    analysis = DescriptionLength(**{**FEW, **settings})
+    outcome = analysis.run(inputs)
+    check_rows(analysis, outcome)
+    there = {row["metric"] for row in outcome.rows}
+    assert {metric.name for metric in analysis.given} == there | set(outcome.absent)
+    assert {"left_out_targets", "shortened_targets", "unseen_labels", "saved", "accuracy"} <= there
+    assert {name for name in outcome.absent if not name.startswith("control_")} == {
+        "truncated_words", "vanished_words", "sink_words", "unknown_tokens"}  # fmt: skip
+    assert any(metric.compared for metric in analysis.given) == ("codes" in outcome.tables)
 
 
 def test_same_seed_same_numbers_and_another_order_for_another_seed(inputs):
@@ -175,9 +193,9 @@ def test_targets_that_truncation_cuts_are_counted_and_not_sent(tmp_path):
 
     made = corpus(train=pairs(20), dev=pairs(6), test=pairs(6))
     frame = frame_of(represent(tmp_path, made, shown((3,)), [6], keep=4), inputs=("lexical",), **FEW)
-    left = frame[frame["metric"] == "left_out_targets"].set_index("subset")
-    assert left.loc["train: no word of span 1 has a vector", ["value", "n"]].tolist() == [20, 60]
-    assert frame[frame["metric"] == "shortened_targets"].set_index("subset")["value"]["train"] == 20
+    left = frame[frame["metric"] == "left_out_targets"].set_index(["split", "subset"])
+    assert left.loc[("train", "no word of span 1 has a vector"), ["value", "n"]].tolist() == [20, 60]
+    assert frame[frame["metric"] == "shortened_targets"].set_index("split")["value"]["train"] == 20
     assert frame[frame["metric"] == "uniform_codelength"]["n"].item() == 40
 
 
@@ -185,7 +203,8 @@ def test_labels_that_train_lacks_are_counted_and_wrong(tmp_path):
     strange = [(6, [Span(0, 1, ("E",))])] * 5
     made = corpus(train=spans(40), dev=[*spans(15, 1), *strange], test=strange)
     frame = frame_of(represent(tmp_path, made, shown((5,)), [6]), **LEXICAL)
-    assert frame[frame["metric"] == "unseen_labels"].set_index("subset")["value"].to_dict() == {"dev": 5, "test": 5}
+    unseen = frame[frame["metric"] == "unseen_labels"].set_index("split")["value"]
+    assert unseen.to_dict() == {"train": 0, "dev": 5, "test": 5}
     assert values(frame, "accuracy").item() == 0
 
 

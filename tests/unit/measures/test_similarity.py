@@ -11,7 +11,7 @@ from vestige.errors import AnalysisError
 from vestige.measures import vectors
 from vestige.measures.cca import procrustes, pwcca, svcca
 from vestige.measures.cka import cka, minibatch_cka
-from vestige.measures.jackknife import Estimate, difference
+from vestige.measures.jackknife import Estimate, mean_difference
 from vestige.measures.neighbours import neighbour_overlap
 from vestige.measures.rsa import rsa
 from vestige.measures.similarity import MEASURES, similarities
@@ -108,7 +108,7 @@ def test_unknown_names_are_refused(two):
     with pytest.raises(AnalysisError, match="no batches"):
         minibatch_cka([])
     with pytest.raises(AnalysisError, match="group of sentences"):
-        difference(Estimate(0.5), Estimate(0.4))
+        mean_difference([Estimate(0.5)], [Estimate(0.4)])
 
 
 def test_layers_at_once_are_the_single_measures(two):
@@ -171,11 +171,11 @@ def test_fewer_items_than_units_are_warned_of_for_measures_that_are_biased():
 
 @pytest.mark.parametrize("kernel", ["cosine", "euclidean"])
 def test_pairs_that_are_equally_similar_are_tied_whatever_the_axes(kernel):
-    """Ten copies of six vectors, and the same turned: rounding must not rank equal pairs."""
+    """Ten copies of six vectors, and the same rotated: rounding must not rank equal pairs."""
     rng = np.random.default_rng(0)
     x = np.repeat(rng.normal(size=(6, 12)), 10, axis=0)
-    turned = x @ np.linalg.qr(rng.normal(size=(12, 12)))[0]
-    assert rsa(x, turned, kernel=kernel, correlation="spearman") == pytest.approx(1.0, abs=1e-9)
+    rotated = x @ np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    assert rsa(x, rotated, kernel=kernel, correlation="spearman") == pytest.approx(1.0, abs=1e-9)
 
 
 def test_rows_of_different_lengths_are_refused():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vestige.errors import AnalysisError, RepresentationError
-from vestige.neurons.ablation import ablate, neuron_means
+from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 
 WIDTHS = (5, 9, 3)
@@ -19,12 +19,12 @@ def made():
     return Neurons(layers), rng.integers(0, 4, 1300), weights, rng.standard_normal(4).astype(np.float32)
 
 
-def _masked(made, kept, fill=0.0):
+def _masked(made, kept):
     neurons, labels, weights, bias = made
     matrix = np.concatenate(neurons.layers, axis=1).astype(np.float64)
-    silent = np.ones(17, dtype=bool)
-    silent[kept] = False
-    matrix[:, silent] = np.broadcast_to(fill, 17)[silent]
+    ablated = np.ones(17, dtype=bool)
+    ablated[kept] = False
+    matrix[:, ablated] = 0
     return (matrix @ weights + bias).argmax(1) == labels
 
 
@@ -39,18 +39,6 @@ def test_every_set_is_as_if_the_matrix_were_masked(made, keeps):
     for name, kept in keeps.items():
         assert np.array_equal(found.correct[name], _masked(made, kept)), name
         assert found.accuracy[name] == found.correct[name].mean()
-
-
-def test_mean_ablation_puts_the_given_value_in_place(made):
-    fill = neuron_means(made[0]) + np.arange(17) / 10
-    found = ablate(*made, NESTED, fill=fill)
-    for name, kept in NESTED.items():
-        assert np.array_equal(found.correct[name], _masked(made, kept, fill)), name
-    assert not np.array_equal(found.correct["top 5"], ablate(*made, NESTED).correct["top 5"])
-
-
-def test_means_are_those_of_all_rows(made):
-    assert np.allclose(neuron_means(made[0]), np.concatenate(made[0].layers, axis=1).mean(0), atol=1e-6)
 
 
 def test_neurons_without_weight_are_not_read():
@@ -94,8 +82,6 @@ def test_what_does_not_fit_is_refused(made):
     broken.layers[2][1200, 1] = np.nan
     with pytest.raises(RepresentationError, match="layer 2, unit 1"):
         ablate(broken, labels, weights, bias, {"top": np.array([15])})
-    with pytest.raises(RepresentationError, match="layer 2, unit 1"):
-        neuron_means(broken)
 
 
 @pytest.mark.parametrize("mask", [np.arange(17) < 4, np.array([0.7])])
@@ -105,19 +91,17 @@ def test_a_mask_is_not_taken_for_ids(made, mask):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("which", ["weights", "bias", "fill"])
+@pytest.mark.parametrize("which", ["weights", "bias"])
 def test_numbers_of_the_probe_that_are_not_finite_are_named(made, which, value):
     neurons, labels, *_ = made
-    given = {"weights": made[2].copy(), "bias": made[3].copy(), "fill": np.zeros(17)}
+    given = {"weights": made[2].copy(), "bias": made[3].copy()}
     given[which].flat[3] = value
     with pytest.raises(AnalysisError, match=f"{which}: some values are not finite"):
-        ablate(neurons, labels, given["weights"], given["bias"], {"some": [1]}, fill=given["fill"])
+        ablate(neurons, labels, given["weights"], given["bias"], {"some": [1]})
 
 
-def test_a_fill_of_another_length_and_no_rows_are_refused(made):
+def test_no_rows_are_refused(made):
     neurons, labels, weights, bias = made
-    with pytest.raises(AnalysisError, match=r"fill has the shape \(16,\)"):
-        ablate(*made, {"some": [1]}, fill=np.zeros(16))
     nothing = Neurons(tuple(layer[:0] for layer in neurons.layers))
     with pytest.raises(AnalysisError, match="no rows"):
         ablate(nothing, labels[:0], weights, bias, {"some": [1]})

@@ -1,4 +1,4 @@
-"""Looking at neurons: words, sentences and histograms of planted values, JSON, and what is refused."""
+"""Single neurons: words, sentences and histograms of planted values, JSON, and what is refused."""
 
 import json
 
@@ -17,8 +17,9 @@ from vestige.neurons.explore import (
     explorer_data,
     label_histogram,
     look_at,
-    top_sentences,
-    top_words,
+    strongest_sentences,
+    strongest_words,
+    words_of,
 )
 from vestige.neurons.matrix import Neurons
 from vestige.representations.extract import represent
@@ -31,7 +32,7 @@ SENTENCES = [
 INDEX = np.array([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (2, 1), (2, 2)])
 """The last word of the last sentence has no row."""
 STORM = [9, 0, 1, 1, 0, 0, 7, 0, 1, 0]
-"""A neuron that answers to storms, and a little to rain."""
+"""A neuron that responds to storms, and a little to rain."""
 
 
 def neurons(*columns, layers: int = 1) -> Neurons:
@@ -41,6 +42,15 @@ def neurons(*columns, layers: int = 1) -> Neurons:
 
 def z(values) -> np.ndarray:
     return (np.array(values) - np.mean(values)) / np.std(values)
+
+
+def top_words(made, sentences, index, ids, k=10, min_count=3):
+    words = words_of(sentences, index, len(made))
+    return [strongest_words(neuron, words, index, k, min_count) for neuron in look_at(made, ids)]
+
+
+def top_sentences(made, index, ids, k=5):
+    return [strongest_sentences(neuron, index, k) for neuron in look_at(made, ids)]
 
 
 class TestWords:
@@ -75,10 +85,10 @@ class TestWords:
     def test_a_constant_neuron_answers_to_nothing(self):
         constant = neurons([0.1] * 10)
         assert top_words(constant, SENTENCES, INDEX, [0]) == [([], [])]
-        assert top_sentences(constant, SENTENCES, INDEX, [0]) == [[]]
+        assert top_sentences(constant, INDEX, [0]) == [[]]
         (neuron,) = look_at(constant, [0])
         assert neuron.sign == 0 and neuron.deviation == 0 and not neuron.z.any()
-        assert activation_over_sentence(neuron, SENTENCES, INDEX, 0) == [0, 0, 0]
+        assert activation_over_sentence(neuron, 3, INDEX, 0) == [0, 0, 0]
 
     def test_every_neuron_is_itself_in_the_order_given(self):
         rng = np.random.default_rng(0)
@@ -89,41 +99,25 @@ class TestWords:
             assert (neuron.layer, neuron.unit) == ((0, expected) if expected < 30 else (1, expected - 30))
             np.testing.assert_array_equal(neuron.values, many.layers[neuron.layer][:, neuron.unit])
 
-    def test_the_types_of_neurox(self):
-        corpus = pytest.importorskip("neurox.analysis.corpus", reason="NeuroX is missing")
-        rng = np.random.default_rng(1)
-        made = synthetic.corpus(rng, sizes=(("train", 60),))["train"]
-        index = np.array([(i, j) for i, sentence in enumerate(made) for j in range(len(sentence.words))])
-        values = rng.normal(size=(len(index), 3)).astype(np.float32)
-        values[:, 1] = np.exp(values[:, 1])
-        split = np.split(values, np.flatnonzero(np.diff(index[:, 0])) + 1)
-        found = top_words(Neurons((values,)), made, index, [0, 1, 2], k=15, min_count=1, by="absolute")
-        for neuron in range(3):
-            theirs = corpus.get_top_words({"source": [s.words for s in made]}, split, neuron, num_tokens=15)
-            mine = found[neuron].types
-            assert [t.word for t in mine] == [word for word, _ in theirs]
-            assert mine[0].z > 0
-            np.testing.assert_allclose([t.z / mine[0].z for t in mine], [score for _, score in theirs], rtol=1e-5)
-
 
 class TestSentences:
     def test_the_strongest_word_counts(self):
-        found = top_sentences(neurons(STORM), SENTENCES, INDEX, [0], k=2)[0]
+        found = top_sentences(neurons(STORM), INDEX, [0], k=2)[0]
         assert found == [TopSentence(0, pytest.approx(z(STORM)[0])), TopSentence(1, pytest.approx(z(STORM)[6]))]
-        assert [one.sentence for one in top_sentences(neurons(STORM), SENTENCES, INDEX, [0], k=9)[0]] == [0, 1, 2]
+        assert [one.sentence for one in top_sentences(neurons(STORM), INDEX, [0], k=9)[0]] == [0, 1, 2]
 
     def test_rows_may_be_sentences(self):
         index = np.array([(0, -1), (1, -1), (2, -1)])
-        found = top_sentences(neurons([0, 1, 5]), SENTENCES, index, [0], k=2)[0]
+        found = top_sentences(neurons([0, 1, 5]), index, [0], k=2)[0]
         assert [one.sentence for one in found] == [2, 1]
 
     def test_values_for_a_heat_map(self):
         (neuron,) = look_at(neurons(STORM), [0])
         largest = np.abs(z(STORM)).max()
-        found = activation_over_sentence(neuron, SENTENCES, INDEX, 1)
+        found = activation_over_sentence(neuron, 4, INDEX, 1)
         np.testing.assert_allclose(found, z(STORM)[3:7] / largest)
-        assert activation_over_sentence(neuron, SENTENCES, INDEX, 0)[0] == 1
-        *values, without_row = activation_over_sentence(neuron, SENTENCES, INDEX, 2)
+        assert activation_over_sentence(neuron, 3, INDEX, 0)[0] == 1
+        *values, without_row = activation_over_sentence(neuron, 4, INDEX, 2)
         assert without_row is None and len(values) == 3
 
 
@@ -215,16 +209,13 @@ class TestRefused:
         with pytest.raises(RepresentationError, match=r"word 2 of sentence 0 .* has 2 words"):
             top_words(neurons(STORM), [Sentence("x", ("a", "b")), *SENTENCES[1:]], INDEX, [0])
         with pytest.raises(RepresentationError, match=r"shape \(9, 2\) for 10 rows"):
-            top_sentences(neurons(STORM), SENTENCES, INDEX[:9], [0])
+            top_words(neurons(STORM), SENTENCES, INDEX[:9], [0])
         with pytest.raises(RepresentationError, match="sentences, not words"):
             top_words(neurons([1, 2]), SENTENCES, np.array([(0, -1), (1, -1)]), [0])
-        (neuron,) = look_at(neurons(STORM), [0])
-        with pytest.raises(AnalysisError, match="no sentence 3"):
-            activation_over_sentence(neuron, SENTENCES, INDEX, 3)
 
     def test_no_rows(self):
         with pytest.raises(AnalysisError, match="without a single row"):
-            top_words(Neurons((np.empty((0, 2), np.float32),)), SENTENCES, np.empty((0, 2), int), [0])
+            list(look_at(Neurons((np.empty((0, 2), np.float32),)), [0]))
 
     def test_histograms(self):
         with pytest.raises(AnalysisError, match="one label per activation"):

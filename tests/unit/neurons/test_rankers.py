@@ -5,10 +5,10 @@ import pytest
 
 from vestige.errors import AnalysisError, RepresentationError
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.rankers import RANKERS, agreement, columns, greedy, hard_threshold, random
+from vestige.neurons.rankers import RANKERS, agreement, columns, greedy, random
 from vestige.neurons.rankers.columns import mutual_informations
-from vestige.neurons.rankers.greedy import gaussian, gaussian_informations
-from vestige.neurons.rankers.means import moments, probeless_per_label
+from vestige.neurons.rankers.greedy import gaussian
+from vestige.neurons.rankers.means import moments
 
 CLASSES = ("A", "B", "C")
 
@@ -73,7 +73,6 @@ def test_constant_neurons_share_no_information():
     found, constant = mutual_informations(neurons, labels, CLASSES)
     assert found[[6, 8]].tolist() == [0, 0] and np.flatnonzero(constant).tolist() == [6, 8]
     assert (found[~constant] > 0).all()
-    assert gaussian_informations(neurons, labels, CLASSES)[[6, 8]].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -104,12 +103,6 @@ def test_a_neuron_that_changes_comes_before_one_that_never_does():
         assert RANKERS[name](neurons, labels, "AB").tolist() == [1, 0], name
 
 
-def test_probeless_names_each_labels_neurons():
-    found = probeless_per_label(*_made(), CLASSES)
-    assert list(found) == list(CLASSES)
-    assert found["C"][0] == 7 and found["B"][0] == 4
-
-
 def test_gaussian_is_greedy_as_far_as_asked(monkeypatch):
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 2, 500)
@@ -134,7 +127,6 @@ def test_gaussian_bears_a_label_with_one_example_and_neurons_without_spread():
     neurons.layers[0][:, 0] = labels  # constant within every label
     order = gaussian(neurons, labels, CLASSES, most=8)
     assert order[0] == 0 and sorted(order) == list(range(10))
-    assert np.isfinite(gaussian_informations(neurons, labels, CLASSES)).all()
 
 
 @pytest.mark.parametrize("name", TELLING)
@@ -157,30 +149,16 @@ def test_random_is_a_matter_of_the_seed():
     assert random(neurons, labels, CLASSES, seed=1).tolist() != random(neurons, labels, CLASSES, seed=2).tolist()
 
 
-def test_hard_threshold_is_a_share_of_each_labels_largest():
-    weights = np.array([[4.0, 1.0, 5.0], [1.0, 1.0, -10.0]]).T
-    assert hard_threshold(weights, 2).tolist() == [0, 2]
-    assert hard_threshold(weights, 1.2).tolist() == [2]
-    assert hard_threshold(weights, 20).tolist() == [0, 1, 2]
-    assert hard_threshold(np.zeros((3, 2)), 2).tolist() == []
-    with pytest.raises(AnalysisError, match="above 1"):
-        hard_threshold(weights, 0.5)
-    with pytest.raises(AnalysisError, match="neuron 1 for label 0 is not finite"):
-        hard_threshold(np.array([[1.0], [np.nan]]), 2)
-    with pytest.raises(AnalysisError, match=r"shape \(3,\)"):
-        hard_threshold(np.ones(3), 2)
-
-
 def test_agreement_of_rankings():
     order = np.array([3, 1, 0, 2])
     same = agreement(order, order, tops=(1, 4))
-    assert same.overlap == {1: 1.0, 4: 1.0} and same.spearman == pytest.approx(1) and same.kendall == pytest.approx(1)
-    turned = agreement(order, order[::-1], tops=(1, 2, 3))
-    assert turned.overlap == {1: 0.0, 2: 0.0, 3: 2 / 3}
-    assert turned.spearman == pytest.approx(-1) and turned.kendall == pytest.approx(-1)
+    assert same.overlap == {1: 1.0, 4: 1.0} and same.spearman == pytest.approx(1)
+    reversed_ = agreement(order, order[::-1], tops=(1, 2, 3))
+    assert reversed_.overlap == {1: 0.0, 2: 0.0, 3: 2 / 3}
+    assert reversed_.spearman == pytest.approx(-1)
     swapped = agreement(order, np.array([1, 3, 0, 2]), tops=(1, 2))
     assert swapped.overlap == {1: 0.0, 2: 1.0}
-    assert swapped.kendall == pytest.approx(1 - 2 / 6) and swapped.spearman == pytest.approx(1 - 6 * 2 / 60)
+    assert swapped.spearman == pytest.approx(1 - 6 * 2 / 60)
 
 
 def test_only_rankings_of_the_same_neurons_are_compared():

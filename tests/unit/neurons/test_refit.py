@@ -29,8 +29,6 @@ def test_neurons_that_stand_out_are_found_again(from_zero):
     again = refit(source, labels, 3, 1e-2, 1e-3, from_zero=from_zero)
     assert set(first[:TELLING]) == set(again.order[:TELLING]) == set(range(TELLING))
     assert again.overlap(first, TELLING) == 1.0
-    told = [(metric, where.get("x")) for metric, _, where in again.measures(first, (0.1, 0.001))]
-    assert told == [("refit_objective", None), ("refit_optimality_gap", None), ("ranking_overlap", 0.1)]
 
 
 def test_both_beginnings_lead_to_one_objective_and_twice_to_the_same_bytes():

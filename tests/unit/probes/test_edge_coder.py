@@ -86,7 +86,7 @@ def test_the_best_look_may_be_that_of_the_lowest_loss():
     recipe = EdgeRecipe(projected=4, hidden=4, best="loss")
     learner = _Learner(EdgeProbe(Source((0,)), [3], 1, 2, recipe, 0), recipe)
     for step, score in enumerate([DevScore(0.5, 0.6), DevScore(0.4, 0.5), DevScore(0.9, 0.7)], start=1):
-        learner.look(score, step)
+        learner.record(score, step)
     assert learner.best == -0.5 and learner.stale == 1
 
 

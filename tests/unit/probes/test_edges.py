@@ -8,17 +8,19 @@ import torch
 
 from vestige.errors import AnalysisError
 from vestige.probes.edges.model import (
+    LAST_MIXED,
     EdgeProbe,
     EdgeRecipe,
     Edges,
     Source,
-    named_sources,
+    placed_sources,
     pool_spans,
     read_batch,
     span_weights,
 )
 from vestige.probes.edges.training import DevScore, _kept, _Learner, dev_scores, predictions, train_edges
 from vestige.probes.problem import Features
+from vestige.probes.rows import Place
 
 SMALL = EdgeRecipe(projected=8, hidden=8, rate=1e-2, batch=4, validate_every=5, max_validations=3)
 
@@ -198,11 +200,11 @@ def test_gradients_are_cut_and_hidden_units_dropped():
 
 def test_the_rate_is_halved_after_five_looks_and_the_end_comes_after_twenty():
     learner = _Learner(EdgeProbe(Source((0, 1), mixed=True), [6, 6], 1, 2, EdgeRecipe(), 0), EdgeRecipe(mix_rate=0.1))
-    learner.look(DevScore(0.5, 1.0), 100)
+    learner.record(DevScore(0.5, 1.0), 100)
     rates = []
     for look in range(1, 21):
         assert learner.going
-        learner.look(DevScore(0.5 + 0.5e-4, 0.1), 100 + look)
+        learner.record(DevScore(0.5 + 0.5e-4, 0.1), 100 + look)
         rates.append(learner.rate)
     assert not learner.going
     assert [rates[at] for at in (3, 4, 9, 14, 19)] == [1e-4, 5e-5, 2.5e-5, 1.25e-5, 6.25e-6]
@@ -212,18 +214,18 @@ def test_the_rate_is_halved_after_five_looks_and_the_end_comes_after_twenty():
 def test_as_long_as_no_label_is_given_a_lower_loss_is_progress():
     learner = _Learner(EdgeProbe(Source((0,)), [6], 1, 2, EdgeRecipe(), 0), EdgeRecipe())
     for step in range(30):
-        learner.look(DevScore(0.0, 1.0 - 0.01 * step), step)
+        learner.record(DevScore(0.0, 1.0 - 0.01 * step), step)
         assert learner.stale == 0
-    learner.look(DevScore(0.01, 5.0), 31)
+    learner.record(DevScore(0.01, 5.0), 31)
     assert (learner.stale, learner.best_f1) == (0, 0.01)
-    learner.look(DevScore(0.0, 0.1), 32)
+    learner.record(DevScore(0.0, 0.1), 32)
     assert (learner.stale, learner.best_f1) == (1, 0.01)
 
 
 def test_long_training_has_long_intervals():
-    assert EdgeRecipe().looks(10_000) == (1000, 250)
-    assert EdgeRecipe().looks(9_999) == (100, 100)
-    assert EdgeRecipe(validate_every=7, max_validations=3).looks(10_000) == (7, 3)
+    assert EdgeRecipe().validations(10_000) == (1000, 250)
+    assert EdgeRecipe().validations(9_999) == (100, 100)
+    assert EdgeRecipe(validate_every=7, max_validations=3).validations(10_000) == (7, 3)
 
 
 def test_dropped_units_are_made_up_for():
@@ -240,19 +242,20 @@ def test_only_the_first_sentences_of_dev_are_looked_at():
 
 
 def test_names_of_inputs():
-    found = named_sources(("lexical", "layer 1", "top", "cat", "mix", "mixes"), [6, 6, 6])
+    mixes = [Place(input="mix", axis=LAST_MIXED, x=last) for last in range(3)]
+    found = placed_sources(("lexical", "layer 1", "top", "cat", "mix", "mixes"), [6, 6, 6])
     assert found == {
-        "lexical": Source((0,)),
-        "layer 1": Source((1,)),
-        "top": Source((2,)),
-        "cat": Source((2, 0)),
-        "mix": Source((0, 1, 2), mixed=True),
-        "mix 0-0": Source((0,), mixed=True),
-        "mix 0-1": Source((0, 1), mixed=True),
-        "mix 0-2": Source((0, 1, 2), mixed=True),
-    }
-    assert list(named_sources(("layers",), [6, 5])) == ["layer 0", "layer 1"]
-    assert named_sources(("mix 0-1",), [6, 6, 5]) == {"mix 0-1": Source((0, 1), mixed=True)}
+        Place(input="lexical"): Source((0,)),
+        Place(layer=1): Source((1,)),
+        Place(input="top"): Source((2,)),
+        Place(input="cat"): Source((2, 0)),
+        Place(input="mix"): Source((0, 1, 2), mixed=True),
+        mixes[0]: Source((0,), mixed=True),
+        mixes[1]: Source((0, 1), mixed=True),
+    }, "the mix of all layers is there once"
+    assert list(placed_sources(("layers",), [6, 5])) == [Place(layer=0), Place(layer=1)]
+    assert list(placed_sources(("mixes",), [6, 6, 6])) == mixes
+    assert placed_sources(("mix 0-1",), [6, 6, 5]) == {mixes[1]: Source((0, 1), mixed=True)}
 
 
 @pytest.mark.parametrize(
@@ -266,4 +269,4 @@ def test_names_of_inputs():
 )
 def test_inputs_that_cannot_be_read_are_refused(inputs, widths, problem):
     with pytest.raises(AnalysisError, match=problem):
-        named_sources(inputs, widths)
+        placed_sources(inputs, widths)

@@ -2,7 +2,7 @@
 
 Masked models see a mask in its place, causal models what stands before it, permutation models
 (XLNet) everything but it. The head runs on the states of the asked positions only. Which head it
-is, is said by the caller: the pre-trained head of a reference stays tied to the reference's own
+is, the caller decides: the pre-trained head of a reference stays tied to the reference's own
 embeddings, whatever fine-tuning did to those of the encoder below it.
 """
 
@@ -29,7 +29,7 @@ Head = Callable[[Tensor], Tensor]
 """States (rows, width) to scores (rows, vocabulary)."""
 
 HEAD_ROWS = 512
-"""States whose scores over the vocabulary are held at once."""
+"""States whose scores over the vocabulary are in memory at once."""
 
 
 def language_model(encoder: object, name: str) -> HuggingFaceEncoder:
@@ -103,7 +103,7 @@ def last_state(encoder: HuggingFaceEncoder, inputs: Mapping[str, Any]) -> Tensor
 
 
 def asked_states(states: Tensor, batch: Sequence[Cloze], kind: Kind) -> Tensor:
-    """(targets, width): the states from which the targets of a batch are told, in order."""
+    """(targets, width): the states from which the targets of a batch are predicted, in order."""
     shift = 1 if kind == "causal" else 0
     places = [
         range(len(cloze.targets)) if kind == "permutation" else [place - shift for place in cloze.targets]

@@ -1,4 +1,4 @@
-"""Models with blocks taken out, exchanged or held fixed: the same weights, put together in another way.
+"""Models with blocks taken out, exchanged or frozen: the same weights, assembled in another way.
 
 Blocks are numbered from 0, layers from 0 (embeddings): block k computes layer k + 1. Of
 encoder-decoders `part` says whose blocks are meant.
@@ -18,7 +18,7 @@ from vestige.models.surgery.unroll import Part, Parts, configs, find_parts, repl
 
 
 def freeze(model: PreTrainedModel, blocks: int | None, part: Part = "encoder") -> list[str]:
-    """Hold the embeddings and the first blocks fixed, in place; names of the parameters that no longer learn.
+    """Freeze the embeddings and the first blocks, in place; names of the parameters that no longer learn.
 
     None freezes nothing, 0 the embeddings (words, positions, types, their norm, ALBERT's map to the
     blocks' width, relative positions), k the embeddings and k blocks: layers 0 to k stay exactly what
@@ -37,12 +37,12 @@ def freeze(model: PreTrainedModel, blocks: int | None, part: Part = "encoder") -
     if blocks:
         parts.check_own()
     embeddings, norm = parts.outside()
-    held = [*embeddings.values(), *(p for block in parts.blocks[:blocks] for p in block.parameters())]
+    frozen = [*embeddings.values(), *(p for block in parts.blocks[:blocks] for p in block.parameters())]
     if blocks == parts.depth:
-        held += norm.values()
-    for parameter in held:
+        frozen += norm.values()
+    for parameter in frozen:
         parameter.requires_grad_(False)
-    which = set(map(id, held))
+    which = set(map(id, frozen))
     return [name for name, parameter in model.named_parameters() if id(parameter) in which]
 
 
@@ -213,32 +213,6 @@ def bottom_pruned(depth: int, count: int) -> list[int]:
     """Blocks left when the bottom `count` of them go."""
     _check_count(depth, count)
     return list(range(count, depth))
-
-
-def alternate_pruned(depth: int, count: int, odd: bool) -> list[int]:
-    """Blocks left when every other one goes, from the top down, until `count` are gone.
-
-    Odd or even is said of layers, which count from 1: of 12 and for count 4, odd takes out layers 5, 7, 9 and 11.
-    """
-    _check_count(depth, count)
-    gone = [block for block in range(depth) if (block + 1) % 2 == odd][::-1][:count]
-    if len(gone) < count:
-        raise ModelError(
-            f"{depth} blocks have only {len(gone)} {'odd' if odd else 'even'} ones, asked to prune {count}",
-            fix="prune fewer",
-        )
-    return [block for block in range(depth) if block not in gone]
-
-
-def symmetric_pruned(depth: int, count: int) -> list[int]:
-    """Blocks left when the middle `count` of them go: as many at the bottom as at the top."""
-    _check_count(depth, count)
-    if (depth - count) % 2:
-        raise ModelError(
-            f"{depth} blocks without {count} do not leave two equal halves", fix=f"prune {count - 1} or {count + 1}"
-        )
-    half = (depth - count) // 2
-    return [*range(half), *range(depth - half, depth)]
 
 
 def last_blocks(depth: int, count: int) -> list[int]:

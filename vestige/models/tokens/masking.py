@@ -30,7 +30,7 @@ class Cloze:
 
     encoded: Encoded
     targets: tuple[int, ...]
-    """Positions whose tokens are to be told."""
+    """Positions whose tokens are to be predicted."""
     answers: tuple[int, ...]
     hidden: tuple[int, ...]
     """Positions that permutation models may not look at; elsewhere the mask token says it."""

@@ -4,15 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import kendalltau, spearmanr
-from torch import Tensor
+from scipy.stats import spearmanr
 
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers.columns import average_precision, iou, mutual_information
 from vestige.neurons.rankers.greedy import gaussian
 from vestige.neurons.rankers.means import probeless
-from vestige.neurons.ranking import magnitudes
 
 Ranker = Callable[[Neurons, np.ndarray, Sequence[str]], np.ndarray]
 """(neurons, label numbers (rows,), names of the labels) -> ids of all neurons, best first."""
@@ -33,20 +31,6 @@ RANKERS: dict[str, Ranker] = {
 }
 
 
-def hard_threshold(weights: Tensor | np.ndarray, fraction: float) -> np.ndarray:
-    """Neurons whose |weight| exceeds the largest of some label divided by `fraction` (above 1), sorted.
-
-    At 2 every weight above half the label's largest is chosen.
-    """
-    if not fraction > 1:
-        raise AnalysisError(
-            f"hard_threshold divides a label's largest weight by `fraction`: at {fraction} nothing is above it",
-            fix="give a number above 1; 2 selects weights above half the largest",
-        )
-    found = magnitudes(weights)
-    return np.flatnonzero((found > found.max(1, keepdims=True) / np.float64(fraction)).any(0))
-
-
 @dataclass(frozen=True)
 class Agreement:
     """How far two rankings of the same neurons agree."""
@@ -54,7 +38,6 @@ class Agreement:
     overlap: dict[int, float]
     """Per count, the share of neurons among the first so many of both."""
     spearman: float
-    kendall: float
 
 
 def agreement(first: np.ndarray, second: np.ndarray, tops: Sequence[int] = (10, 100)) -> Agreement:
@@ -75,5 +58,4 @@ def agreement(first: np.ndarray, second: np.ndarray, tops: Sequence[int] = (10, 
     return Agreement(
         {count: len(np.intersect1d(first[:count], second[:count])) / count for count in tops},
         float(spearmanr(*ranks).statistic),
-        float(kendalltau(*ranks).statistic),
     )

@@ -17,7 +17,7 @@ def checked_labels(neurons: Neurons, labels: np.ndarray, classes: Sequence[str])
         )
     if len(classes) < 2:
         raise AnalysisError(
-            f"neurons are ranked by how they tell labels apart; there is but {list(classes)}",
+            f"neurons are ranked by how they separate labels; there is but {list(classes)}",
             fix="choose a task with at least two labels",
         )
     if len(labels) == 0 or labels.min() < 0 or labels.max() >= len(classes):

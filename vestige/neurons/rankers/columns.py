@@ -1,4 +1,4 @@
-"""Rankers that look at one neuron at a time: average precision, intersection over union, mutual information.
+"""Rankers that read one neuron at a time: average precision, intersection over union, mutual information.
 
 The first two read a neuron as a detector of a label: rows by falling activation, the label's rows
 should come first. Both need the same two numbers at each row of the label: how many rows are at

@@ -20,6 +20,7 @@ from torch import Tensor
 from vestige.neurons.matrix import BLOCK_BYTES, Neurons
 from vestige.neurons.rankers.checks import best_first, checked_labels
 from vestige.neurons.rankers.means import Moments, moments
+from vestige.representations.store import row_blocks
 
 MOST, CANDIDATES, ROWS = 16, 512, 2000
 _CHUNK_BYTES = 4 << 20
@@ -55,7 +56,7 @@ def gaussian(
     candidates: int = CANDIDATES,
     rows: int = ROWS,
 ) -> np.ndarray:
-    """The first `most` neurons by greedy selection, the rest by what each tells alone.
+    """The first `most` neurons by greedy selection, the rest by how well each predicts the label alone.
 
     Picks are made among the `candidates` best single neurons; posteriors are averaged over at most
     `rows` evenly spaced rows (means and covariances are those of all rows). With as many candidates
@@ -72,16 +73,6 @@ def gaussian(
     pool = np.sort(order[: min(max(most, candidates), int((~found.constant).sum()))])
     picked = pool[_greedy(neurons, labels, found, scale, sample, pool, min(most, len(pool)))]
     return np.concatenate([picked, order[~np.isin(order, picked)]])
-
-
-def gaussian_informations(neurons: Neurons, labels: np.ndarray, classes: Sequence[str]) -> np.ndarray:
-    """Per neuron the bits about the label that a Gaussian per label finds, over all rows; 0 for constant ones."""
-    labels = checked_labels(neurons, labels, classes)
-    found = moments(neurons, labels, classes, scatters=True)
-    alone = _alone(neurons, labels, found, _Scale.of(found), np.arange(len(labels)))
-    share = found.counts / found.counts.sum()
-    entropy = -(share * np.log(share)).sum()
-    return np.where(found.constant, 0.0, (alone + entropy) / np.log(2))
 
 
 def _alone(neurons: Neurons, labels: np.ndarray, found: Moments, scale: _Scale, sample: np.ndarray) -> np.ndarray:
@@ -123,8 +114,7 @@ def _log_shares(found: Moments) -> Tensor:
 
 
 def _spans(rows: int, width: int) -> Iterator[slice]:
-    size = max(1, BLOCK_BYTES // (8 * width))
-    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+    return row_blocks(rows, max(1, BLOCK_BYTES // (8 * width)))
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,3 @@ def probeless(neurons: Neurons, labels: np.ndarray, classes: Sequence[str]) -> n
     """Neurons by the sum over pairs of labels of the distance between their means."""
     found = moments(neurons, labels, classes)
     return best_first(distances_to_other_labels(found.means).sum(0) / 2, found.constant)
-
-
-def probeless_per_label(neurons: Neurons, labels: np.ndarray, classes: Sequence[str]) -> dict[str, np.ndarray]:
-    """For each label, neurons by the sum over other labels of the distance between the means."""
-    found = moments(neurons, labels, classes)
-    distances = distances_to_other_labels(found.means)
-    return {name: best_first(row, found.constant) for name, row in zip(classes, distances, strict=True)}

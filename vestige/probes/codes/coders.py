@@ -3,7 +3,7 @@
 The authors stop training early on an external dev set. A linear probe is held back by its ridge
 instead: for every block three are tried in the same passes, and the one under which dev labels
 are cheapest sends it (for a code that uses nothing but what was sent: a tenth of the labels sent
-so far). The next block tries around the least point of a parabola through the three prices, so
+so far). The next block tries around the least point of a parabola through the three costs, so
 that the ridge does not jump from one of a coarse grid to the next. A probe of all labels, which
 sends none, has the last ridge, grown with the root of the number of labels.
 """
@@ -53,7 +53,7 @@ class Labelled:
         return Labelled(self.features.like(cast(np.ndarray, cut)), self.labels[:, start:end])
 
 
-def price(log_p: Tensor, labels: Tensor, known: int | None) -> np.ndarray:
+def cost(log_p: Tensor, labels: Tensor, known: int | None) -> np.ndarray:
     """(P, rows): nats of every label; nothing for one that has no class."""
     nats = class_nats(log_p, labels.clamp(min=0), known)
     return torch.where(labels >= 0, nats, 0.0).numpy()
@@ -88,7 +88,7 @@ class LinearCoder:
         if alone.all():
             return np.full((len(alone), end - known), np.nan)
         coded = self.train.part(known, end)
-        nats = price(log_probabilities(self.trained(known), coded.features), coded.labels, known if self.mix else None)
+        nats = cost(log_probabilities(self.trained(known), coded.features), coded.labels, known if self.mix else None)
         return np.where(alone[:, None], np.nan, nats)
 
     def trained(self, known: int) -> Fit:
@@ -113,9 +113,9 @@ class LinearCoder:
         fit = self._train(mine, tried.flatten())
         known = len(mine.features) if self.mix else None
         log_p = log_probabilities(fit, held.features)
-        prices = price(log_p, held.labels.repeat(len(tried), 1), known).sum(1).reshape(tried.shape)
-        best = prices.argmin(0)
-        self.strength = self.strength * STEP ** _least(*prices)
+        costs = cost(log_p, held.labels.repeat(len(tried), 1), known).sum(1).reshape(tried.shape)
+        best = costs.argmin(0)
+        self.strength = self.strength * STEP ** _least(*costs)
         self.used = self.strength if self.inner_holdout else tried[best, np.arange(labellings)]
         if self.inner_holdout:
             return self._train(sent, self.strength)
@@ -136,7 +136,7 @@ class LinearCoder:
 
 
 def _least(above: np.ndarray, here: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Where a parabola through the prices at 1, 0 and -1 is least, between -1 and 1."""
+    """Where a parabola through the costs at 1, 0 and -1 is least, between -1 and 1."""
     bend = above + below - 2 * here
     place = np.divide(below - above, 2 * bend, out=np.sign(below - above), where=bend > 0)
     return np.clip(place, -1, 1)
@@ -171,7 +171,7 @@ class MlpCoder:
         self.trained(known)
         coded = [layer.part(known, end) for layer in self.layers]
         log_p = self.log_probabilities([part.features for part in coded])
-        nats = np.stack([price(mine, coded[0].labels, known if self.mix else None) for mine in log_p])
+        nats = np.stack([cost(mine, coded[0].labels, known if self.mix else None) for mine in log_p])
         return np.where(alone[:, None], np.nan, nats).reshape(-1, end - known)
 
     def trained(self, known: int) -> MlpFit:
@@ -184,8 +184,8 @@ class MlpCoder:
         features = [s.features for s in sent], [h.features for h in held]
         self.fit = solve_mlp(features[0], sent[0].labels, features[1], held[0].labels, self.classes, self.recipe, seeds)
         log_p = self.fit.log_probabilities(features[1])
-        prices = torch.stack([_totals((factor * log_p).log_softmax(-1), held[0].labels) for factor in SHARPNESS])
-        self.sharpness = torch.tensor(SHARPNESS)[prices.argmin(0)]
+        costs = torch.stack([_totals((factor * log_p).log_softmax(-1), held[0].labels) for factor in SHARPNESS])
+        self.sharpness = torch.tensor(SHARPNESS)[costs.argmin(0)]
         return self.fit
 
     def log_probabilities(self, features: Sequence[Features]) -> Tensor:

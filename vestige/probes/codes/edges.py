@@ -25,7 +25,7 @@ RECIPE = EdgeRecipe(
 )
 """Rate, its decay and the end of training are those of Voita & Titov's probes of words, quicker than edge probes'."""
 FEWEST_STEPS, MOST_STEPS = 10, 100
-"""Between two looks at held-out labels, which else come once an epoch."""
+"""Between two validation passes on held-out labels, which else come once an epoch."""
 SHARPNESS = tuple(np.geomspace(0.1, 2.0, 14).tolist())
 """Factors on logits, of which the best is taken."""
 
@@ -57,7 +57,7 @@ class Labels:
         return cut_blocks(np.diff(sent.firsts), 2 if self.sets else self.classes, fractions)
 
     def nats(self, logits: Tensor, gold: Tensor, known: int | None = None) -> Tensor:
-        """(..., targets): price of every target; logits (..., targets, classes), gold (targets, classes) of 0 and 1.
+        """(..., targets): cost of every target; logits (..., targets, classes), gold (targets, classes) of 0 and 1.
 
         `known` as for `class_nats`.
         """
@@ -127,9 +127,9 @@ class EdgeCoder:
 
 def best_sharpness(held: Edges, probes: Sequence[EdgeProbe]) -> Tensor:
     """(probes,): the factor under which held-out labels are cheapest."""
-    prices = np.zeros((len(SHARPNESS), len(probes)))
+    costs = np.zeros((len(SHARPNESS), len(probes)))
     for targets, logits in predictions(held, probes):
         gold = torch.from_numpy(held.labels[targets].astype(np.float32))
-        for row, factor in zip(prices, SHARPNESS, strict=True):
+        for row, factor in zip(costs, SHARPNESS, strict=True):
             row += [float(probe.loss(factor * mine, gold, "sum")) for probe, mine in zip(probes, logits, strict=True)]
-    return torch.tensor(SHARPNESS)[prices.argmin(0)]
+    return torch.tensor(SHARPNESS)[costs.argmin(0)]

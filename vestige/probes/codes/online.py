@@ -1,7 +1,7 @@
 """Description length: how many bits a probe needs to send the labels to someone who has the vectors.
 
 Voita & Titov 2020, used by merchant2020 (appendix B). Online code: the first block of labels goes
-by the uniform code, every later one at the price -log2 p that a probe trained on all blocks before
+by the uniform code, every later one at the cost -log2 p that a probe trained on all blocks before
 it gives to the true labels. A property that is easy to learn is cheap to send: accuracy and the
 effort to reach it in one number. Nothing but the last block's end has seen all labels, so the code
 is also a measure of how a probe does with few examples.
@@ -48,7 +48,7 @@ class OnlineCode:
     uniform: float
     """Bits per label of the uniform code."""
     nats: np.ndarray
-    """(P, labels): price of every label after the first block."""
+    """(P, labels): cost of every label after the first block."""
     untrained: np.ndarray
     """(P, blocks - 1): blocks sent by the uniform code because nothing could be learned from those before."""
 
@@ -60,7 +60,7 @@ class OnlineCode:
     def label_bits(self, compat: Compat = "none") -> np.ndarray:
         """(P, labels), in the order in which they are sent.
 
-        `voita2020` repeats a slip of the authors' notebooks, which add prices in nats to the bits
+        `voita2020` repeats a slip of the authors' notebooks, which add costs in nats to the bits
         of the first block; their published lengths are short of bits by a factor of up to ln 2.
         """
         first = np.full((len(self.nats), self.blocks.ends[0]), self.uniform)
@@ -122,33 +122,33 @@ def online_code(
     nats = np.zeros((probes, blocks.ends[-1] - first))
     untrained = np.zeros((probes, len(blocks.ends) - 1), dtype=bool)
     for block, (known, end) in enumerate(zip(blocks.ends, blocks.ends[1:], strict=False)):
-        prices = np.asarray(fit_and_nll(known, end), dtype=np.float64)
-        untrained[:, block] = np.isnan(prices).any(1)
-        nats[:, known - first : end - first] = np.where(untrained[:, [block]], uniform * log(2), prices)
+        costs = np.asarray(fit_and_nll(known, end), dtype=np.float64)
+        untrained[:, block] = np.isnan(costs).any(1)
+        nats[:, known - first : end - first] = np.where(untrained[:, [block]], uniform * log(2), costs)
     return OnlineCode(blocks, uniform, nats, untrained)
 
 
 def class_nats(log_p: Tensor, gold: Tensor, known: int | None = None) -> Tensor:
-    """(..., rows): price of every label; log_p (..., rows, classes), gold (..., rows).
+    """(..., rows): cost of every label; log_p (..., rows, classes), gold (..., rows).
 
     With `known`, the number of labels the probe has seen, its prediction is mixed with one uniform
     guess in known + 1: a class that never occurred so far then costs no more than
     ln((known + 1) classes), and the code remains one that can be decoded.
     """
     mine = log_p.gather(-1, gold.unsqueeze(-1)).squeeze(-1).double()
-    return _price(mine, log_p.shape[-1], known)
+    return _cost(mine, log_p.shape[-1], known)
 
 
 def bernoulli_nats(logits: Tensor, gold: Tensor, known: int | None = None) -> Tensor:
-    """(..., rows): price of every row's set of labels, each a yes or no; both (..., rows, labels).
+    """(..., rows): cost of every row's set of labels, each a yes or no; both (..., rows, labels).
 
     `known` as for `class_nats`, each label being of two classes.
     """
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logits.double(), gold.double(), reduction="none")
-    return _price(-loss, 2, known).sum(-1)
+    return _cost(-loss, 2, known).sum(-1)
 
 
-def _price(log_p: Tensor, classes: int, known: int | None) -> Tensor:
+def _cost(log_p: Tensor, classes: int, known: int | None) -> Tensor:
     """Of labels that have these probabilities, mixed with a uniform guess if `known` is given."""
     if known is None:
         return -log_p

@@ -1,4 +1,4 @@
-"""Variational code: the price of a probe's weights plus that of the labels given them.
+"""Variational code: the cost of a probe's weights plus that of the labels given them.
 
 Voita & Titov 2020 use Bayesian compression (Louizos, Ullrich & Welling 2017): every weight is
 Gaussian with prior N(0, 1), and every input unit is multiplied by a Gaussian z whose prior, the
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from vestige.probes.problem import BLOCK, Features
+from vestige.representations.store import row_blocks
 
 K1, K2, K3 = 0.63576, 1.87320, 1.48695
 """Of the approximation to KL(z) by Molchanov, Ashukha & Vetrov 2017."""
@@ -159,7 +160,7 @@ def train_variational(
             which = np.sort(shuffled[start : start + recipe.batch])
             batch = torch.stack([features.rows(which) for features in layers])
             logits = _forward(network, batch, generator)
-            loss = _price(logits, labels[which]).sum() + _kl(network).sum() * (len(which) / rows)
+            loss = _cost(logits, labels[which]).sum() + _kl(network).sum() * (len(which) / rows)
             adam.zero_grad()
             (loss / len(which)).backward()
             adam.step()
@@ -178,7 +179,7 @@ def _length(network: Sequence[BayesianLinear], layers: Sequence[Features], label
     with torch.no_grad():
         data = torch.zeros(len(layers), dtype=torch.float64)
         for span, batch in _blocks(layers):
-            data += _price(_forward(network, batch), labels[span]).double()
+            data += _cost(_forward(network, batch), labels[span]).double()
         return np.stack([_kl(network).double().numpy(), data.numpy()])
 
 
@@ -194,7 +195,7 @@ def _kl(network: Sequence[BayesianLinear]) -> Tensor:
     return torch.stack([part.kl() for part in network]).sum(0)
 
 
-def _price(logits: Tensor, labels: Tensor) -> Tensor:
+def _cost(logits: Tensor, labels: Tensor) -> Tensor:
     """(layers,): nats of the labels."""
     gold = labels.view(1, -1, 1).expand(len(logits), -1, -1)
     return -logits.log_softmax(-1).gather(-1, gold).sum((1, 2))
@@ -202,6 +203,5 @@ def _price(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _blocks(layers: Sequence[Features]) -> Iterator[tuple[slice, Tensor]]:
     """Rows of all layers, some at a time."""
-    for start in range(0, len(layers[0]), BLOCK):
-        span = slice(start, min(start + BLOCK, len(layers[0])))
+    for span in row_blocks(len(layers[0]), BLOCK):
         yield span, torch.stack([features.rows(span) for features in layers])

@@ -1,4 +1,4 @@
-"""Variational code of the labels of spans: the price of an edge probe's weights plus that of the labels given them.
+"""Variational code of the labels of spans: the cost of an edge probe's weights plus that of the labels given them.
 
 The probe is that of `edge_model`, and its four linear maps are those of `variational`. Nothing in it is
 free: the layer norm has no weights of its own, since the scales of the map above it do the same, and
@@ -129,7 +129,7 @@ def train_variational_edges(
 
 def _lengths(train: Edges, probes: Sequence[VariationalEdgeProbe], labels: Labels) -> np.ndarray:
     """(2, probes): nats of the weights and of the labels."""
-    prices = np.zeros(len(probes))
+    costs = np.zeros(len(probes))
     for span, logits in predictions(train, probes):
-        prices += labels.nats(logits, torch.from_numpy(train.labels[span])).sum(1).numpy()
-    return np.array([[probe.kl().item() for probe in probes], prices])
+        costs += labels.nats(logits, torch.from_numpy(train.labels[span])).sum(1).numpy()
+    return np.array([[probe.kl().item() for probe in probes], costs])

@@ -20,9 +20,10 @@ from torch.nn import functional
 
 from vestige.errors import AnalysisError
 from vestige.probes.problem import Features
+from vestige.probes.rows import Place
 
 MANY_SENTENCES = 10_000
-"""From so many sentences on, the papers look at dev every 1,000 steps and not every 100."""
+"""From so many sentences on, the papers validate every 1,000 steps and not every 100."""
 
 
 @dataclass(frozen=True)
@@ -42,27 +43,27 @@ class EdgeRecipe:
     clip: float = 5.0
     """Norm that gradients are cut down to."""
     validate_every: int | None = None
-    """Steps between two looks at dev; None: 1,000, and 100 where train has fewer than 10,000 sentences."""
+    """Steps between two validation passes; None: 1,000, and 100 where train has fewer than 10,000 sentences."""
     max_validations: int | None = None
     """None: 250, and 100 where train has fewer than 10,000 sentences."""
     decay: float = 0.5
-    """Factor on the rate whenever `decay_after` looks at dev in a row have brought nothing."""
+    """Factor on the rate whenever `decay_after` validation passes in a row have brought no gain."""
     decay_after: int = 5
     patience: int = 20
-    """A probe stops when so many looks at dev in a row have brought nothing."""
+    """A probe stops when so many validation passes in a row have brought no gain."""
     gain: float = 1e-4
-    """What is no more than this is nothing."""
+    """Smaller gains on dev do not count."""
     min_rate: float = 1e-6
     """A probe stops when its rate falls below."""
     dev_sentences: int = 5000
-    """Sentences of dev that are looked at, the first ones."""
+    """Sentences of dev that validation passes read, the first ones."""
     softmax: bool = False
     """Every target has one of the labels, and probabilities add up to 1; else a label is a yes or no of its own."""
     best: Literal["f1", "loss"] = "f1"
-    """What tells the best look at dev."""
+    """By which the best validation pass is chosen."""
 
-    def looks(self, sentences: int) -> tuple[int, int]:
-        """Steps between looks at dev and their greatest number, for a train split of so many sentences."""
+    def validations(self, sentences: int) -> tuple[int, int]:
+        """Steps between validation passes and their greatest number, for a train split of so many sentences."""
         usual = (1000, 250) if sentences >= MANY_SENTENCES else (100, 100)
         return self.validate_every or usual[0], self.max_validations or usual[1]
 
@@ -87,18 +88,26 @@ class Source(NamedTuple):
         return torch.einsum("l,lnw->nw", weights, torch.stack(layers))
 
 
-def named_sources(inputs: Sequence[str], widths: Sequence[int]) -> dict[str, Source]:
-    """By the name that rows give it, what a probe reads."""
+LAST_MIXED = "last_layer_mixed"
+"""The axis along which mixes of layers 0 to k lie."""
+
+
+def placed_sources(inputs: Sequence[str], widths: Sequence[int]) -> dict[Place, Source]:
+    """What probes read, by where their numbers lie; the mix of all layers is there once."""
     top = len(widths) - 1
+    mixes = [Source(tuple(range(last + 1)), mixed=True) for last in range(top + 1)]
     known = {
-        "layers": {f"layer {layer}": Source((layer,)) for layer in range(top + 1)},
-        "top": {"top": Source((top,))},
-        "lexical": {"lexical": Source((0,))},
-        "cat": {"cat": Source((top, 0))},
-        "mix": {"mix": Source(tuple(range(top + 1)), mixed=True)},
-        "mixes": {f"mix 0-{last}": Source(tuple(range(last + 1)), mixed=True) for last in range(top + 1)},
+        "top": {Place(input="top"): Source((top,))},
+        "lexical": {Place(input="lexical"): Source((0,))},
+        "cat": {Place(input="cat"): Source((top, 0))},
+        "mix": {Place(input="mix"): mixes[-1]},
+        **{f"layer {layer}": {Place(layer=layer): Source((layer,))} for layer in range(top + 1)},
+        **{f"mix 0-{last}": {Place(None, None, LAST_MIXED, last, None, "mix"): mixes[last]} for last in range(top + 1)},
     }
-    known |= {name: {name: source} for kind in ("layers", "mixes") for name, source in known[kind].items()}
+    for every, one in (("layers", "layer "), ("mixes", "mix 0-")):
+        known[every] = {
+            place: source for name in list(known) if name.startswith(one) for place, source in known[name].items()
+        }
     unknown = next((name for name in inputs if name not in known), None)
     if unknown is not None or not inputs:
         raise AnalysisError(
@@ -106,8 +115,10 @@ def named_sources(inputs: Sequence[str], widths: Sequence[int]) -> dict[str, Sou
             fix=f"inputs are layers, top, lexical, cat, mix, mixes, or one of layer 0 to layer {top} and mix 0-0 to "
             f"mix 0-{top}",
         )
-    found = {name: source for asked in inputs for name, source in known[asked].items()}
-    for name, source in found.items():
+    found = {place: source for asked in inputs for place, source in known[asked].items()}
+    if "mix" in inputs:
+        found.pop(next(iter(known[f"mix 0-{top}"])), None)
+    for name, source in ((asked, source) for asked in inputs for source in known[asked].values()):
         units = sorted({widths[layer] for layer in source.layers})
         if source.mixed and len(units) > 1:
             raise AnalysisError(

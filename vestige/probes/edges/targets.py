@@ -84,13 +84,13 @@ class EdgeTargets:
 
     def remarks(self, split: str, classes: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Rows on targets that cannot be probed, or not as they should; classes are the labels of train."""
-        for reason, count in self.left_out.items():
-            yield {"metric": "left_out_targets", "value": count, "subset": f"{split}: {reason}", "n": self.given}
-        if self.shortened:
-            yield {"metric": "shortened_targets", "value": self.shortened, "subset": split, "n": self.given}
+        given = {"split": split, "n": self.given}
+        for reason, count in self.left_out.items() or [(None, 0)]:
+            yield {"metric": "left_out_targets", "value": count, "subset": reason, **given}
+        yield {"metric": "shortened_targets", "value": self.shortened, **given}
         counts = Counter(label for labels in self.labels for label in labels)
-        if unseen := sum(counts[label] for label in self.unseen(classes)):
-            yield {"metric": "unseen_labels", "value": unseen, "subset": split, "n": counts.total()}
+        unseen = sum(counts[label] for label in self.unseen(classes))
+        yield {"metric": "unseen_labels", "value": unseen, "split": split, "n": counts.total()}
 
     def for_probes(self, classes: Sequence[str], frames: Mapping[int, Features]) -> Edges:
         """With labels as 0 and 1: those of train, then those it lacks. Layers without a frame are not read."""

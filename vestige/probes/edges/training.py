@@ -1,4 +1,4 @@
-"""Training of edge probes: all in the same pass, each with a rate, a best look at dev and an end of its own.
+"""Training of edge probes: all in the same pass, each with a rate, a best validation pass and an end of its own.
 
 A batch is read once for all probes. Probes of one seed start from the same weights and see the same
 batches and the same dropout: what becomes of one does not depend on those trained beside it, and
@@ -34,7 +34,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class EdgeFit:
-    """A probe as it was at its best look at dev."""
+    """A probe as it was at its best validation pass."""
 
     probe: EdgeProbe
     dev_f1: float
@@ -61,7 +61,7 @@ def _train_seed(
     shape = (train.spans.shape[1], train.labels.shape[1])
     learners = [_Learner(EdgeProbe(source, widths, *shape, recipe, seed), recipe) for source in sources]
     dropping = torch.Generator().manual_seed(1_000_003 * seed + 1)
-    every, most = recipe.looks(train.sentences)
+    every, most = recipe.validations(train.sentences)
     dev = dev.start(recipe.dev_sentences)
     active = learners
     for step, targets in enumerate(sentence_batches(train, recipe.batch, seed), start=1):
@@ -71,7 +71,7 @@ def _train_seed(
             learner.step(batch, kept)
         if step % every == 0:
             for learner, score in zip(active, dev_scores(dev, [one.probe for one in active]), strict=True):
-                learner.look(score, step)
+                learner.record(score, step)
             active = [learner for learner in active if learner.going]
             tick()
             if not active or step == every * most:
@@ -121,8 +121,8 @@ class _Learner:
         nn.utils.clip_grad_norm_(self.probe.parameters(), self.recipe.clip)
         self.adam.step()
 
-    def look(self, score: "DevScore", steps: int) -> None:
-        """Take the score on dev. As long as the probe dares no label, its loss counts: F1 would stand still."""
+    def record(self, score: "DevScore", steps: int) -> None:
+        """Take the score on dev; while the probe predicts no label at all, F1 is 0, and its loss counts instead."""
         self.steps = steps
         if not np.isfinite(score.loss):
             read = ", ".join(map(str, self.probe.source.layers))

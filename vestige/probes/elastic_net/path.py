@@ -1,4 +1,4 @@
-"""A whole grid of elastic-net penalties for little more than the price of one probe.
+"""A whole grid of elastic-net penalties for little more than the cost of one probe.
 
 Strong penalties first: every probe starts from the solution of the next stronger l1, so that
 weights only grow and no pass is spent on shrinking what a cold start blew up. All values of l2
@@ -13,7 +13,7 @@ its own penalties.
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path as Folder
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -68,7 +68,7 @@ class Solution:
         return self.loss + l1 * self.l1_norm + l2 * self.l2_norm ** (2 if form == "squared" else 1)
 
 
-def _keep_stage(folder: Folder | None, stage: int, probes: Probes, solutions: list[Solution]) -> None:
+def _keep_stage(folder: Path | None, stage: int, probes: Probes, solutions: list[Solution]) -> None:
     """Keep what a stage found, and where the next one starts."""
     if folder is not None:
         buffer = io.BytesIO()
@@ -76,8 +76,8 @@ def _keep_stage(folder: Folder | None, stage: int, probes: Probes, solutions: li
         write_checked(folder / f"stage-{stage}.pt", buffer.getvalue())
 
 
-def _kept_stage(folder: Folder | None, stage: int, probes: Probes) -> list[Solution] | None:
-    """What an interrupted call kept of a stage, with `probes` put where that call left them."""
+def _kept_stage(folder: Path | None, stage: int, probes: Probes) -> list[Solution] | None:
+    """What an interrupted call kept of a stage, with `probes` as that call left them."""
     content = None if folder is None else read_checked(folder / f"stage-{stage}.pt")
     if content is None:
         return None
@@ -87,7 +87,7 @@ def _kept_stage(folder: Folder | None, stage: int, probes: Probes) -> list[Solut
 
 
 @dataclass(frozen=True)
-class Path:
+class PenaltyPath:
     """Solutions from strong to weak penalties."""
 
     solutions: tuple[Solution, ...]
@@ -108,9 +108,9 @@ def solve_path(
     form: Form = "squared",
     seed: int = 0,
     tick: Callable[[float], None] = lambda l1: None,
-    unfinished: Folder | None = None,
-) -> Path:
-    """Solutions for every pair of l1 x l2; labels (rows,). `tick` is told each l1 that is done.
+    unfinished: Path | None = None,
+) -> PenaltyPath:
+    """Solutions for every pair of l1 x l2; labels (rows,). `tick` is called with each l1 that is done.
 
     `unfinished` is a folder for this path alone: what it holds of an interrupted call is not
     computed again, and the result is the same to the bit.
@@ -121,7 +121,7 @@ def solve_path(
     gold = labels.unsqueeze(0)
     sample = sample_rows(len(source), seed)
     frame = Frame.of(source, sample)
-    rows, held = source.rows(sample) - frame.centre, labels[sample]
+    rows, sampled = source.rows(sample) - frame.centre, labels[sample]
     ridges = _distinct_ridges(l2, form, frame.size)
     probes = Probes.at_zero(gold, source.width, classes, [max(l1)] * len(ridges), ridges, form, frame)
     visit: Visit | None = None
@@ -135,12 +135,12 @@ def solve_path(
                 probes.l1.fill_(strength)
                 passes, rate = _effort(strength, cold=last is None)
                 train(probes, visit.batches(stage), gold, steps_for(passes, len(source)), rate)
-                kept = [_weigh(probes, index, (strength, ridge), rows, held) for index, ridge in enumerate(ridges)]
+                kept = [_weigh(probes, index, (strength, ridge), rows, sampled) for index, ridge in enumerate(ridges)]
                 _keep_stage(unfinished, stage, probes, kept)
             found += kept
             last = strength
         tick(strength)
-    return Path(tuple(found), form)
+    return PenaltyPath(tuple(found), form)
 
 
 def _effort(l1: float, cold: bool) -> tuple[float, float]:

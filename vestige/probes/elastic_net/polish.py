@@ -1,4 +1,4 @@
-"""One probe trained on until it is as good as its price allows, and how far from the optimum it is."""
+"""One elastic-net probe trained further, and how far from the optimum of its objective it may still be."""
 
 from dataclasses import dataclass
 

@@ -3,10 +3,10 @@
     F(W, b) = mean_i -log softmax(W'x_i + b)[y_i] + l2 * |W|^2
 
 Some units of a layer are far larger than others, and which ones is an accident of training. Adam,
-which has a step size for every weight, learns from such rows otherwise than from the same rows turned
-to other axes, and a probe that is not trained to the end tells that difference as if it were
+which has a step size for every weight, learns from such rows otherwise than from the same rows rotated
+to other axes, and a probe that is not trained to the end shows that difference as if it were
 knowledge. Here all weights of a class have one step size, Adam's for the root mean square of their
-gradients: turned rows give turned weights, and the same predictions.
+gradients: rotated rows give rotated weights, and the same predictions.
 """
 
 from collections.abc import Iterator

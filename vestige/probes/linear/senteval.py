@@ -1,8 +1,8 @@
 """SentEval's probe: mini-batches of Adam, a grid of weight decays, early stopping (Conneau & Kiela 2018).
 
 Every weight decay of the grid trains a probe from the same first weights on the same batches. Dev is
-looked at every `epoch_size` epochs; the best weights by dev are kept, and the probe stops at the
-(tenacity + 1)-th look that brought no gain. Looks are counted over the whole training: a gain does
+scored every `epoch_size` epochs; the best weights by dev are kept, and the probe stops at the
+(tenacity + 1)-th validation pass without a gain. Such passes are counted over the whole training: a gain does
 not start the count anew. Between the weight decays the dev accuracy in percent, rounded to two
 decimals, decides, and the smallest of equals. SentEval then trains the winner once more from the same
 seed, which gives the same weights: here they are kept instead.
@@ -63,7 +63,7 @@ class SentEvalFit:
 
 
 class Stopping:
-    """When each of several probes stops, told their dev accuracies."""
+    """When each of several probes stops, from their dev accuracies."""
 
     def __init__(self, probes: int, recipe: SentEvalRecipe) -> None:
         self.recipe = recipe
@@ -72,7 +72,7 @@ class Stopping:
         self.stale = torch.zeros(probes, dtype=torch.long)
         self.epochs = torch.zeros(probes, dtype=torch.long)
 
-    def look(self, accuracy: Tensor) -> Tensor:
+    def record(self, accuracy: Tensor) -> Tensor:
         """After `epoch_size` more epochs: which probes are better than ever; those that stopped are not."""
         self.epochs[self.running] += self.recipe.epoch_size
         better = self.running & (accuracy > self.best)
@@ -121,7 +121,7 @@ def solve_senteval(
                 for parameter, gradient in zip(parameters, gradients, strict=True):
                     parameter.grad = gradient.addcmul(decay, parameter.detach())
                 optimiser.step()
-        better = stopping.look(_accuracy(parameters, dev, dev_gold))
+        better = stopping.record(_accuracy(parameters, dev, dev_gold))
         for kept, parameter in zip(best, parameters, strict=True):
             kept[better] = parameter.detach()[better]
     return _winners(best, stopping, recipe, len(labels))
