@@ -7,7 +7,13 @@ from typing import Any
 import pandas as pd
 from report_frames import Frames, comparison, lock_of
 
+from vestige.analyses.registry import find_analysis
+from vestige.analyses.schema import IDENTITY, PLACE, VALUE, typed
+from vestige.report.pages.neuron_parts.rows import ALL, Selection
+
 PARAMETERS = {"pooling": "last", "split": "test", "l1": None, "l2": None, "grid": [0.0, 0.001], "step": 0.01}
+ANALYSES = {"n0": "neurons", "r0": "neuron_rankers", "c0": "neuron_redundancy"}
+"""By params."""
 LAYERS = 4
 _SPREAD = {"base": (10, 20, 40, 30), "tuned": (10, 50, 30, 10)}
 
@@ -23,26 +29,26 @@ def neuron_rows(model: str, run: int | None = None, label: str = "NOUN", **ident
     for l1 in (0.0, 0.001):
         for l2 in (0.0, 0.001):
             for name, value in (("score", 0.3 + 100 * l1), ("accuracy", 0.9), ("top", 0.8), ("bottom", 0.2)):
-                add(f"search_{name}", value, axis="l1", x=l1, subset=f"l2={l2:g}")
+                add(f"search_{name}", value, axis="l1", x=l1, axis2="l2", x2=l2)
     gaps = (("objective", 0.37), ("optimality_gap", 0.07), ("refit_objective", 0.375), ("refit_optimality_gap", 0.1))
     for metric, value in (("l1", 0.001), ("l2", 0.0), ("neurons", 2000), *gaps):
         add(metric, value)
     for share, value in ((0.05, 0.85), (0.1, 0.9)):
         add("ranking_overlap", value, axis="share", x=share)
-    kept = {"all": 0.93, "top 20% kept": 0.9, "random 20% kept": 0.6, "bottom 20% kept": 0.2}
-    for subset, value in kept.items():
-        add("accuracy", value, subset=subset)
-        add("dev_accuracy", value - 0.01, subset=subset)
-    for subset, value in (("top 5% retrained", 0.88), ("bottom 5% retrained", 0.7)):
-        add("accuracy", value, subset=subset, axis="neurons", x=100)
+    ablated: dict[str, Any] = {"subset": "ablated", "axis": "share", "x": 0.2}
+    sides = (("top", 0.9), ("random", 0.6), ("bottom", 0.2))
+    for where, value in (({"subset": "all"}, 0.93), *(({**ablated, "side": side}, value) for side, value in sides)):
+        add("accuracy", value, **where)
+        add("dev_accuracy", value - 0.01, **where)
+    for side, value in (("top", 0.88), ("bottom", 0.7)):
+        add("accuracy", value, subset="retrained", side=side, axis="share", x=0.05)
     for size, value in ((20, 0.85), (40, 0.905), (100, 0.918), (110, 0.919)):
-        add("dev_accuracy", value, subset="growing set", axis="neurons", x=size)
+        add("dev_accuracy", value, subset="growing", axis="neurons", x=size)
     for delta, size, spread in (
         (0.005, 100 + more, _SPREAD.get(model, (25, 25, 25, 25))),
         (0.02, 40, (10, 10, 10, 10)),
     ):
-        where = {"subset": f"minimal within {100 * delta:g}"}
-        at = {**where, "axis": "delta", "x": delta}
+        at = {"subset": "minimal", "axis": "delta", "x": delta}
         add("minimal_neurons", size, **at)
         add("minimal_share", size / 2000, **at)
         add("ranking_overlap", 0.82, **at)
@@ -50,12 +56,12 @@ def neuron_rows(model: str, run: int | None = None, label: str = "NOUN", **ident
         add("control_accuracy", 0.5, **at)
         add("selectivity", 0.43 - delta, **at)
         for layer, neurons in enumerate(spread):
-            add("selected_neurons", neurons + (more if layer == 1 and delta == 0.005 else 0), layer=layer, **where)
+            add("selected_neurons", neurons + (more if layer == 1 and delta == 0.005 else 0), layer=layer, **at)
         for name, neurons, home in ((label, 60, 2), ("VERB", 30, 1)):
-            add("label_neurons", neurons, label=name, **where)
-            add("dominant_layer", home, label=name, **where)
-        add("shared_neurons", 30, **where)
-        add("exclusive_neurons", 70, **where)
+            add("label_neurons", neurons, label=name, **at)
+            add("dominant_layer", home, label=name, **at)
+        add("shared_neurons", 30, **at)
+        add("exclusive_neurons", 70, **at)
     add("control_accuracy", 0.7, subset="all")
     add("selectivity", 0.23, subset="all")
     named = {
@@ -83,13 +89,14 @@ def ranker_rows(model: str = "base") -> list[dict[str, Any]]:
         "task": "upos",
     }
     rows: list[dict[str, Any]] = []
-    for pair, rho in (("probe & probeless", 0.41), ("probe & random", -0.02), ("probeless & random", 0.03)):
-        rows.append({"metric": "agreement_spearman", "value": rho, "subset": pair})
+    for one, other, rho in (("probe", "probeless", 0.41), ("probe", "random", -0.02), ("probeless", "random", 0.03)):
+        pair = {"subset": one, "subset2": other}
+        rows.append({"metric": "agreement_spearman", "value": rho, **pair})
         for share in (0.05, 0.5):
-            at = {"subset": pair, "axis": "share", "x": share}
-            rows.append({"metric": "agreement_overlap", "value": abs(rho) * share, **at})
+            rows.append({"metric": "agreement_overlap", "value": abs(rho) * share, **pair, "axis": "share", "x": share})
     for name, value in (("probe", 0.9), ("probeless", 0.8), ("random", 0.85)):
-        rows.append({"metric": "accuracy", "value": value, "subset": f"{name} top 5%", "axis": "neurons", "x": 100})
+        at = {"subset": name, "side": "top", "axis": "share", "x": 0.05}
+        rows.append({"metric": "accuracy", "value": value, **at})
     return [{**named, **row} for row in rows]
 
 
@@ -100,13 +107,15 @@ def redundancy_rows(model: str = "base", reached: float = 0.9) -> list[dict[str,
     rows: list[dict[str, Any]] = [
         {"metric": "accuracy", "value": 0.91, "subset": "all"},
         {"metric": "dev_accuracy", "value": 0.9, "subset": "all"},
-        {"metric": "accuracy", "value": 0.88, "subset": "representatives at 0.7", "axis": "correlation", "x": 0.7},
+        {"metric": "accuracy", "value": 0.88, "subset": "representatives", "axis": "correlation", "x": 0.7},
+        {"metric": "clusters_over_layers", "value": 50, "axis": "correlation", "x": 0.7},
     ]
     for layer in (None, *range(LAYERS)):
         value = 900 if layer is None else 240
         rows.append({"metric": "clusters", "value": value, "axis": "correlation", "x": 0.7, "layer": layer})
-    for name, size, accuracy in (("all neurons", 300, 0.9), ("representatives at 0.7", 200, reached)):
-        at = {"subset": name, "axis": "delta", "x": 0.005}
+    among = ({"subset": "all"}, {"subset": "representatives", "axis2": "correlation", "x2": 0.7})
+    for where, size, accuracy in zip(among, (300, 200), (0.9, reached), strict=True):
+        at = {**where, "axis": "delta", "x": 0.005}
         rows.append({"metric": "minimal_neurons", "value": size, **at})
         rows.append({"metric": "minimal_dev_accuracy", "value": accuracy, **at})
     return [{**named, **row} for row in rows]
@@ -114,22 +123,24 @@ def redundancy_rows(model: str = "base", reached: float = 0.9) -> list[dict[str,
 
 def neuron_results(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """The rows with the columns and kinds of a run."""
-    text = dict.fromkeys(("label", "subset", "axis", "analysis", "cell", "model", "reference", "metric"), "string")
-    kinds = {"layer": "Int16", "tune_seed": "Int32", "value": "Float64", "n": "Int64", "x": "Float64", **text}
-    frame = pd.DataFrame(rows)
-    return frame.reindex(columns=[*dict.fromkeys([*frame, *kinds])]).astype(kinds)
+    return typed(pd.DataFrame(rows), (*IDENTITY, *PLACE, *VALUE))
 
 
-def subset_comparison(changes: dict[str, float], half: float = 0.004, **identity: Any) -> pd.DataFrame:
-    """Differences by subset, without layers."""
+def retrained(side: str, share: float = 0.05) -> Selection:
+    """A probe trained anew on one side of the ranking."""
+    return Selection("retrained", side, "share", share)
+
+
+def selection_comparison(changes: dict[Selection, float], half: float = 0.004, **identity: Any) -> pd.DataFrame:
+    """Differences by selection, without layers."""
     table = comparison(list(changes.values()), half=half, **{"analysis": "neurons", "params": "n0", **identity})
-    return table.assign(subset=list(changes), layer=pd.NA)
+    places = pd.DataFrame([vars(selection) for selection in changes]).replace("", pd.NA)
+    return table.assign(layer=pd.NA, margin=0.005, **places)
 
 
 def selection_changes(
     mean_layer: Sequence[float],
     p: float,
-    selection: str = "top 5%",
     expected: float = 0.0,
     half: float = 0.05,
     beyond: float = 6.0,
@@ -157,7 +168,8 @@ def selection_changes(
     columns = ["statistic", "layer", "run", "value", "low", "high", "expected", "p", "refit_base", "refit_tuned"]
     kinds = {"layer": "Int16", "run": "Int32", **dict.fromkeys(columns[3:], "Float64")}
     table = pd.DataFrame(rows, columns=columns).astype(kinds)
-    return table.assign(selection=selection, model="tuned", reference="base", params="n0", corpus="bank", task="upos")
+    named = {"model": "tuned", "reference": "base", "params": "n0", "corpus": "bank", "task": "upos"}
+    return table.assign(selection="top", axis="share", x=0.05, **named)
 
 
 def explorer_frame(count: int = 3, word: str = "dog", label: str = "NOUN") -> pd.DataFrame:
@@ -204,12 +216,13 @@ def neuron_frames(runs: int = 2, label: str = "NOUN", word: str = "dog") -> Fram
     rows = neuron_rows("base", label=label)
     for run in range(runs):
         rows += neuron_rows("tuned", run, label=label)
-    compared = {"all": -0.01, "top 5% retrained": 0.0, "bottom 5% retrained": -0.05}
+    compared = {ALL: -0.01, retrained("top"): 0.0, retrained("bottom"): -0.05}
+    declared = {params: find_analysis(name)().declared() for params, name in ANALYSES.items()}
     return Frames(
         neuron_results(rows),
-        subset_comparison(compared).assign(runs=runs),
+        selection_comparison(compared).assign(runs=runs),
         neuron_cells(),
-        lock_of(twin=False),
+        {**lock_of(twin=False), "declared": declared},
         selection_changes([-0.3, -0.34][:runs], p=0.01),
         {f"{name}-0": explorer_frame(word=word, label=label) for name in ("base", "tuned")},
     )

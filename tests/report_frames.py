@@ -7,6 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from vestige.analyses.registry import find_analysis
+from vestige.analyses.schema import IDENTITY, PLACE, PLACES, SCHEMA, VALUE, typed
+from vestige.report.reading import Reading
+
 CONVERGED = {"protocol": "converged", "probe": "linear", "pooling": "last", "seeds": 2, "tolerance": 0.01, "l2": None}
 DURRANI = {**CONVERGED, "protocol": "durrani"}
 MLP = {**CONVERGED, "probe": "mlp", "hidden": 64}
@@ -16,7 +20,7 @@ CHANGES = (0.0, 0.001, -0.004, -0.031)
 
 @dataclass(frozen=True)
 class Frames:
-    """What `write_report` takes."""
+    """The tables of a run."""
 
     results: pd.DataFrame
     comparisons: pd.DataFrame
@@ -28,6 +32,12 @@ class Frames:
     @property
     def all(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, dict[str, Any]]:
         return self.results, self.comparisons, self.cells, self.lock
+
+    @property
+    def reading(self) -> Reading:
+        """What a report is written from."""
+        changes = pd.DataFrame() if self.changes is None else self.changes
+        return Reading(*self.all, changes, lambda name: self.explorers if name == "explorer" else {})
 
 
 def comparison(
@@ -59,10 +69,11 @@ def comparison(
                 "sd_probe_seed": float("nan"),
                 "sd_tuning_run": float("nan"),
                 "sentences": 100,
-                "words": 1234,
+                "items": 1234,
                 "runs": 1,
                 "seeds": 1,
                 "dropped_items": 0,
+                "margin": 0.005,
                 "base_low": base - half,
                 "base_high": base + half,
                 "tuned_low": base + change - half,
@@ -72,6 +83,7 @@ def comparison(
             }
         )
     table = pd.DataFrame(rows)
+    table = table.assign(**typed(table, PLACE)[[name for name in PLACES if name != "layer"]])
     if verdicts is not None:
         table["verdict"] = list(verdicts)
     named = {"model": "tuned", "reference": "base", "analysis": "layer_probe", "params": "p0", "corpus": "bank"}
@@ -93,11 +105,11 @@ def all_metrics(
     )
 
 
-def cells_frame(*parameters: dict[str, Any]) -> pd.DataFrame:
+def cells_frame(*parameters: dict[str, Any], analysis: str = "layer_probe") -> pd.DataFrame:
     """Settings p0, p1, ... in the order given."""
     return pd.DataFrame(
         [
-            {"cell": f"c{i}", "params": f"p{i}", "analysis": "layer_probe", "parameters": json.dumps(own)}
+            {"cell": f"c{i}", "params": f"p{i}", "analysis": analysis, "parameters": json.dumps(own)}
             for i, own in enumerate(parameters or (CONVERGED,))
         ]
     )
@@ -117,9 +129,19 @@ def results_frame(
                 rows += [{**where, "metric": "word_type_majority", "value": 0.7, "n": 1234}]
                 for layer in range(layers):
                     rows += _layer_rows({**where, "layer": layer}, model, layer, label)
-    frame = pd.DataFrame(rows)
-    kinds = {"layer": "Int16", "probe_seed": "Int32", "value": "Float64", "n": "Int64", "label": "string"}
-    return frame.assign(subset=pd.array([None] * len(frame), dtype="string")).astype(kinds)
+    return run_frame(rows)
+
+
+def run_frame(rows: Sequence[dict[str, Any]], **where: Any) -> pd.DataFrame:
+    """Rows with the columns and kinds of a run; `where` is what they have in common."""
+    return typed(pd.DataFrame([{**where, **row} for row in rows]), (*IDENTITY, *PLACE, *VALUE))
+
+
+def declared(*parameters: dict[str, Any], analysis: str = "layer_probe") -> dict[str, Any]:
+    """What the lock keeps of settings p0, p1, ... in the order given."""
+    kind = find_analysis(analysis)
+    known = [{name: own[name] for name in own if name in kind.__dataclass_fields__} for own in parameters]
+    return {f"p{i}": kind(**own).declared() for i, own in enumerate(known)}
 
 
 def _layer_rows(where: dict[str, Any], model: str, layer: int, label: str) -> list[dict[str, Any]]:
@@ -159,6 +181,8 @@ def lock_of(tuned: Sequence[str] = ("tuned",), twin: bool = True, source: str = 
         "models": models,
         "corpora": {"bank": {"name": "bank", "notes": ["a note"], "splits": splits}},
         "notes": [],
+        "schema": SCHEMA,
+        "declared": declared(CONVERGED),
     }
 
 
@@ -168,8 +192,11 @@ def small_frames(
     parameters: Sequence[dict[str, Any]] = (CONVERGED,),
     changes: Sequence[float] = CHANGES,
     label: str = "NOUN",
+    analysis: str = "layer_probe",
 ) -> Frames:
     """A whole run: every task, tuned model and setting with the same changes."""
+    if analysis != "layer_probe":
+        parameters = [{name: value for name, value in own.items() if name != "pooling"} for own in parameters]
     params = [f"p{index}" for index in range(len(parameters))]
     groups = [
         all_metrics(changes, [0.0] * len(changes), model=model, corpus=corpus, task=task, params=name)
@@ -179,4 +206,6 @@ def small_frames(
     ]
     comparisons = pd.concat(groups, ignore_index=True) if groups else pd.DataFrame()
     results = results_frame(["base", *tuned, "random twin"], tasks, params, len(changes), label)
-    return Frames(results, comparisons, cells_frame(*parameters), lock_of(tuned))
+    lock = {**lock_of(tuned), "declared": declared(*parameters, analysis=analysis)}
+    cells = cells_frame(*parameters, analysis=analysis)
+    return Frames(results.assign(analysis=analysis), comparisons.assign(analysis=analysis), cells, lock)

@@ -49,5 +49,5 @@ class Page(HTMLParser):
 
 def page_of(frames: Frames, folder: Path) -> Page:
     """The report of these tables."""
-    write_report(folder / "report.html", *frames.all, changes=frames.changes, explorers=frames.explorers)
+    write_report(folder / "report.html", frames.reading)
     return Page((folder / "report.html").read_text())

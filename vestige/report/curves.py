@@ -1,119 +1,162 @@
-"""Measures that are told by a curve: a value by layer, or by how much of the model was held, cut or replaced."""
+"""Values of a metric as they are drawn and tabulated: along an axis, by label, on a grid of two axes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 
-from vestige.report.wording import DASH, number, points, signed
+from vestige.analyses.metric import LAYER, Axis, Metric
+from vestige.report.reading import Part
 
-SCORE = "score"
-"""Stands for the measure that the task is scored by, whatever its name."""
-OWN_SCORE = "own score"
-"""Stands for the measure that a model's own task is judged by."""
-BESIDE = ("_low", "_high", "_majority")
-"""Endings of what belongs to another measure: its interval, and what always the same answer would score."""
+VARIANTS = ("split", "pooling", "input", "side", "subset", "subset2")
+"""Columns that tell curves of one metric and model apart, where they differ."""
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One measure of an analysis, as it is drawn."""
-
-    metric: str
-    title: str
-    """Of the axis it is drawn on."""
-    axis: str = ""
-    """Name of the axis that it runs along, as the results have it; empty: layers."""
-    along: str = ""
-    """The same for a reader."""
-    unit: Literal["percent", "plain"] = "plain"
-    decimals: int = 2
-
-    def text(self, value: float) -> str:
-        """A value as a reader would write it."""
-        return number(100 * value if self.unit == "percent" else value, self.decimals)
-
-    def change(self, difference: float) -> str:
-        """A difference of two values; of percent in points, with a decimal more."""
-        if self.unit == "percent":
-            return points(difference, self.decimals + 1)
-        return signed(difference, self.decimals)
-
-    def span(self, low: float, high: float) -> str:
-        """The interval of a difference; a dash where there is none."""
-        return DASH if pd.isna(low) else f"{self.change(low)} to {self.change(high)}"
-
-    def at(self, x: float) -> str:
-        """A place on the axis."""
-        if self.axis:
-            return f"{number(x, 0)}"
-        return "embeddings" if x == 0 else number(x, 0)
+def varying(rows: pd.DataFrame) -> list[str]:
+    """The columns that tell variants of a metric apart: those in which the rows differ."""
+    return [name for name in VARIANTS if name in rows and rows[name].nunique(dropna=False) > 1]
 
 
-def score_metric(rows: pd.DataFrame) -> str | None:
-    """The first measure of a tuned model's rows, which is the one its task is scored by."""
-    named = [name for name in rows["metric"].drop_duplicates() if not name.endswith(BESIDE)]
-    return next((name for name in named if name != "trained_parameters"), None)
+def variants(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
+    """The variant of every row in words: 'top, ablated'; empty where it is not one of several."""
+    texts = [", ".join(str(one) for one in line if pd.notna(one)) for line in rows[[*columns]].itertuples(index=False)]
+    return pd.Series(texts if columns else "", index=rows.index, dtype=object)
 
 
-def own_measure(rows: pd.DataFrame) -> str | None:
-    """The measure that the own task of a model, of which rows are, is judged by: the first one."""
-    named = rows.loc[rows["metric"].str.startswith("task_"), "metric"].drop_duplicates()
-    return next((name for name in named if not name.endswith(BESIDE)), None)
+def of_metric(part: Part, role: str = "result") -> list[Metric]:
+    """The metrics of a role that the part has rows of, in the order of the declaration."""
+    measured = set(part.rows["metric"])
+    return [one for one in part.declared.metrics.values() if one.role == role and one.name in measured]
 
 
-def curve_frame(rows: pd.DataFrame, curve: Curve, models: Sequence[str]) -> pd.DataFrame:
-    """One row a point: model, subset, x, value, low, high, runs.
+def leading(part: Part) -> Metric:
+    """The result that an analysis reports first: of a tuned task, the measure it is judged by."""
+    known = part.declared.metrics
+    return next(known[name] for name in part.rows["metric"].drop_duplicates() if known[name].role == "result")
 
-    Values are means over runs of fine-tuning and probe seeds. An interval reaches from the lowest end to the
-    highest of the intervals that the analysis gives of the runs; where it gives none, it is the range of the runs.
+
+def on_axis(rows: pd.DataFrame, metric: Metric, axis: Axis, labelled: bool = False) -> pd.DataFrame:
+    """The rows of a metric that lie along an axis and nothing else, with their place in `x`; or those of labels."""
+    mine = rows[rows["metric"] == metric.name]
+    plain = mine[["head", "layer2", "axis2"]].isna().all(axis=1) & (mine["label"].notna() == labelled)
+    if axis.name == LAYER.name:
+        mine = mine[plain & mine["layer"].notna() & mine["axis"].isna()]
+        return mine.assign(x=mine["layer"].astype(float))
+    plain &= mine["layer"].isna()
+    if axis.name:
+        return mine[plain & (mine["axis"] == axis.name).fillna(False)].astype({"x": float})
+    return mine[plain & mine["axis"].isna()].assign(x=0.0)
+
+
+def curve_frame(rows: pd.DataFrame, metric: Metric, axis: Axis) -> pd.DataFrame:
+    """One row a point: model, variant, x, value, low, high, intervals, runs.
+
+    Values are means over runs of fine-tuning and probe seeds. An interval reaches from the lowest end to the highest
+    of the intervals that the analysis gives of the runs; where it lacks one, it is the range of the runs, and
+    `intervals` (how many runs had one) is less than `runs`.
     """
-    if curve.metric == OWN_SCORE:
-        rows = _own_scores(rows)
-    metric = score_metric(rows) if curve.metric == SCORE else curve.metric
-    place = "x" if curve.axis else "layer"
-    plain = rows[rows["label"].isna() & rows["head"].isna() & rows["layer2"].isna() & rows[place].notna()]
-    plain = plain[plain["axis"] == curve.axis] if curve.axis else plain[plain["axis"].isna()]
-    frames = []
-    for name in ("", "_low", "_high"):
-        part = plain[plain["metric"] == f"{metric}{name}"]
-        keys = {"model": part["model"], "subset": part["subset"].fillna(""), "run": part["tune_seed"].fillna(0)}
-        frame = pd.DataFrame({**keys, "x": part[place].astype(float), "value": part["value"].astype(float)})
-        frames.append(frame.groupby(["model", "subset", "x", "run"], sort=False)["value"].mean())
-    runs = pd.DataFrame(dict(zip(("value", "own_low", "own_high"), frames, strict=True))).reset_index()
-    runs = runs.dropna(subset="value")
-    grouped = runs.groupby(["model", "subset", "x"], sort=False)
-    found = grouped.agg(
-        value=("value", "mean"), low=("own_low", "min"), high=("own_high", "max"), least=("value", "min"),
-        most=("value", "max"), intervals=("own_low", "count"), runs=("value", "size"),
+    mine = on_axis(rows, metric, axis)
+    named = mine.assign(variant=variants(mine, varying(mine)), run=mine["tune_seed"].fillna(0))
+    place, sides = ["model", "variant", "x"], ["value", "low", "high"]
+    named = named[[*place, "run", *sides]].astype(dict.fromkeys(sides, float))
+    by_run = named.groupby([*place, "run"], sort=False)[sides].mean().reset_index()
+    found = by_run.groupby(place, sort=False).agg(
+        value=("value", "mean"), low=("low", "min"), high=("high", "max"), least=("value", "min"),
+        most=("value", "max"), intervals=("low", "count"), runs=("value", "size"),
     ).reset_index()  # fmt: skip
     only_range = (found["intervals"] < found["runs"]) & (found["runs"] > 1)
     found["low"] = found["low"].mask(only_range, found["least"])
     found["high"] = found["high"].mask(only_range, found["most"])
-    order = {name: place for place, name in enumerate(models)}
-    found = found[found["model"].isin(order)].drop(columns=["least", "most"])
-    return found.sort_values(["x"], kind="stable").sort_values("model", key=lambda m: m.map(order), kind="stable")
+    found = found.drop(columns=["least", "most"]).sort_values("x", kind="stable")
+    order = {name: index for index, name in enumerate(rows["model"].drop_duplicates())}
+    return found.sort_values("model", key=lambda names: names.map(order), kind="stable", ignore_index=True)
 
 
-def _own_scores(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every model's own measure, under one name."""
-    parts = [rows[:0]]
-    for _, part in rows.groupby("model", sort=False):
-        name = own_measure(part)
-        names = {f"{name}{side}": f"{OWN_SCORE}{side}" for side in ("", "_low", "_high")}
-        mine = part[part["metric"].isin(names)]
-        parts.append(mine.assign(metric=mine["metric"].map(names).astype(rows["metric"].dtype)))
-    return pd.concat(parts)
+def part_frame(part: Part, metric: Metric, axis: Axis) -> pd.DataFrame:
+    """The same of a part; where the analysis gives no interval, the level and its interval in the comparison."""
+    frame = curve_frame(part.rows, metric, axis)
+    changes = part.changes
+    if changes.empty or not (changes["metric"] == metric.name).any():
+        return frame
+    columns = varying(on_axis(part.rows, metric, axis))
+    changes = on_axis(changes, metric, axis)
+    changes = changes.assign(variant=variants(changes, columns))
+    key = ["model", "variant", "x"]
+    known = pd.concat(
+        [
+            changes[["variant", "x"]].assign(
+                model=changes[name], level=changes[side], least=changes[f"{side}_low"], most=changes[f"{side}_high"]
+            )
+            for name, side in (("model", "tuned"), ("reference", "base"))
+        ]
+    )
+    frame = frame.merge(known.drop_duplicates(key), "left", key)
+    lacking = (frame["intervals"] < frame["runs"]) & frame["least"].notna()
+    for own, compared in {"value": "level", "low": "least", "high": "most", "intervals": "runs"}.items():
+        frame[own] = frame[own].mask(lacking, frame[compared].astype(frame[own].dtype))
+    return frame.drop(columns=["level", "least", "most"])
 
 
 def named_series(frame: pd.DataFrame) -> pd.DataFrame:
-    """With a column `series`: the model, the subset, or both, whatever tells curves apart."""
-    several_models, several_subsets = frame["model"].nunique() > 1, frame["subset"].nunique() > 1
-    if several_subsets and not several_models:
-        series = frame["subset"].where(frame["subset"] != "", frame["model"])
-    elif several_subsets:
-        series = (frame["model"] + ", " + frame["subset"]).str.removesuffix(", ")
+    """With a column `series`: the model, the variant, or both, whatever tells curves apart."""
+    several_models, several = frame["model"].nunique() > 1, frame["variant"].nunique() > 1
+    if several and not several_models:
+        series = frame["variant"].where(frame["variant"] != "", frame["model"])
+    elif several:
+        series = (frame["model"] + ", " + frame["variant"]).str.removesuffix(", ")
     else:
         series = frame["model"]
     return frame.assign(series=series)
+
+
+def baselines(part: Part, metric: Metric, model: str | None = None) -> dict[str, float]:
+    """Level lines beside a metric: baselines in its unit that are of this metric alone (`subset`), or else of any."""
+    alike = [one.name for one in of_metric(part, "baseline") if one.unit == metric.unit]
+    rows = part.rows[part.rows["metric"].isin(alike)]
+    rows = rows[rows["layer"].isna() & rows["axis"].isna() & rows["label"].isna()]
+    rows = rows if model is None else rows[rows["model"] == model]
+    own = rows[rows["subset"] == metric.name]
+    rows = own if len(own) else rows[rows["subset"].isna()]
+    found: dict[str, float] = {}
+    for name, mine in rows.groupby("metric", sort=False):
+        title = part.declared.metrics[str(name)].title
+        means = mine.groupby("model", sort=False)["value"].mean().astype(float)
+        if means.round(6).nunique() == 1:
+            found[title] = float(means.iloc[0])
+        else:
+            found |= {f"{title}, {model}": float(value) for model, value in means.items()}
+    return found
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values of one model on two axes."""
+
+    model: str
+    variant: str
+    x_title: str
+    y_title: str
+    frame: pd.DataFrame
+    """Columns x, y, value."""
+
+
+def grids(rows: pd.DataFrame, metric: Metric) -> Iterator[Grid]:
+    """Every grid of a metric: pairs of layers, heads, an axis of its own by layer, two axes of its own."""
+    mine = rows[(rows["metric"] == metric.name) & rows["label"].isna()]
+    titles = {axis.name: axis.title for axis in metric.along}
+    kinds = [
+        (mine["layer2"].notna(), "layer2", "layer", "layer of the reference", "layer"),
+        (mine["head"].notna() & mine["layer2"].isna(), "head", "layer", "head", "layer"),
+    ]
+    for name in mine["axis"].dropna().unique():
+        on = mine["axis"] == name
+        kinds.append((on & mine["layer"].notna() & mine["axis2"].isna(), "x", "layer", titles[name], "layer"))
+        for second in mine.loc[on, "axis2"].dropna().unique():
+            kinds.append((on & (mine["axis2"] == second), "x", "x2", titles[name], str(second)))
+    for chosen, x, y, x_title, y_title in kinds:
+        part = mine[chosen]
+        part = part.assign(variant=variants(part, varying(part)))
+        for (model, variant), own in part.groupby(["model", "variant"], sort=False):
+            means = own.astype({"value": float}).groupby([x, y], as_index=False)["value"].mean()
+            means.columns = pd.Index(["x", "y", "value"])
+            yield Grid(str(model), str(variant), x_title, y_title, means)

@@ -1,103 +1,81 @@
 """The report as one HTML file that needs no network and can be mailed."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from vestige.cache import write_file
-from vestige.comparison.failed import FAILED
-from vestige.report import provenance, sections
-from vestige.report.caveats import caveats, glossary
-from vestige.report.chapter_sections import chapter_headlines, chapter_sections
-from vestige.report.charts import Charts, safe_json
-from vestige.report.explorer import explorer_note, explorer_views
-from vestige.report.findings import overview
-from vestige.report.neurons import neuron_sections
+from vestige.report import provenance
+from vestige.report.drawing.script import safe_json
+from vestige.report.front import overview, read_pages, statement, take_opening
+from vestige.report.limits import glossary, limits
 from vestige.report.reading import Reading
+from vestige.report.types import Figure
 from vestige.report.warnings import warnings
 
 
-def write_report(
-    target: Path,
-    results: pd.DataFrame,
-    comparisons: pd.DataFrame,
-    cells: pd.DataFrame,
-    lock: Mapping[str, Any],
-    *,
-    changes: pd.DataFrame | None = None,
-    explorers: Mapping[str, pd.DataFrame] | None = None,
-    trees: Mapping[str, pd.DataFrame] | None = None,
-) -> None:
-    """Write the report of a run; `comparisons` may be empty.
-
-    `changes` is the table of selections of neurons that fine-tuning changed; `explorers` has, by
-    cell, what its best neurons answer to, `trees` the sentences whose trees a structural probe drew.
-    """
-    known = pd.DataFrame() if changes is None else changes
-    page = render(Reading(results, comparisons, cells, lock, known, explorers or {}, trees or {}))
-    write_file(Path(target), page.encode(errors="backslashreplace"))
+def write_report(target: Path, reading: Reading) -> None:
+    """Write the report of a run."""
+    write_file(Path(target), render(reading).encode(errors="backslashreplace"))
 
 
 def render(reading: Reading) -> str:
     """The whole page."""
-    charts = Charts()
-    shown = _numbers(reading, charts) | _neurons(reading, charts) | _origins(reading, charts)
-    shown["chapters"] = chapter_sections(reading, charts)
-    template = _environment().get_template("page.html.j2")
-    return template.render(**shown, specs=Markup(safe_json(charts.specs)), bundle=Markup(_bundle()))
+    named = read_pages(reading)
+    pages = [page for _, page in named]
+    opening = take_opening(pages)
+    places = Places()
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            **_origins(reading),
+            title=reading.title,
+            about=reading.lock.get("spec", {}).get("about", ""),
+            statement=statement(reading),
+            overview=overview(reading, pages, opening),
+            findings=opening,
+            warnings=warnings(reading),
+            limits=limits(reading, pages),
+            glossary=glossary(reading),
+            pages=named,
+            explorer=Markup(safe_json(views)) if (views := [view for page in pages for view in page.explorer]) else "",
+            explorer_note=" ".join(page.explorer_note for page in pages if page.explorer_note),
+            place=places.take,
+            specs=places.specs,
+            bundle=Markup(_bundle()),
+        )
+    )
 
 
-def _numbers(reading: Reading, charts: Charts) -> dict[str, Any]:
-    runs = max(reading.tuned_runs.values(), default=1)
-    return {
-        "title": reading.title,
-        "about": reading.lock.get("spec", {}).get("about", ""),
-        "statement": reading.statement,
-        "overview": overview(reading.groups) if reading.groups else "",
-        "findings": [*reading.headlines, *reading.neuron_headlines, *chapter_headlines(reading)],
-        "compared": bool(reading.groups),
-        "compares": reading.compares,
-        "warnings": warnings(reading.results, reading.lock),
-        "caveats": caveats(reading.results, reading.comparisons, reading.lock, reading.tuned_runs),
-        "glossary": glossary(reading.judging, runs, *(_has(reading, name) for name in ("described", FAILED)))
-        if reading.tuned_runs
-        else [],
-        "margin": reading.judging.margin,
-        "confidence": reading.judging.confidence,
-        "tasks": sections.task_sections(reading, charts),
-        "heat": sections.heat_section(reading, charts),
-        "controls": sections.control_sections(reading, charts),
-        "fold_controls": len(reading.primary) > sections.MANY,
-        "labels": sections.label_sections(reading, charts),
-        "tables": sections.comparison_tables(reading),
-    }
+class Places:
+    """Gives every figure the id of the element it is drawn into, as the page is written."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, dict[str, Any]] = {}
+
+    def take(self, figure: Figure) -> str:
+        """The id of a figure."""
+        name = f"chart-{len(self._specs) + 1}"
+        self._specs[name] = figure.spec
+        return name
+
+    def specs(self) -> Markup:
+        """All specifications by id, for the script at the end of the page."""
+        return Markup(safe_json(self._specs))
 
 
-def _has(reading: Reading, verdict: str) -> bool:
-    return "verdict" in reading.comparisons and bool((reading.comparisons["verdict"] == verdict).any())
-
-
-def _neurons(reading: Reading, charts: Charts) -> dict[str, Any]:
-    views = explorer_views(reading)
-    return {
-        "neurons": neuron_sections(reading, charts),
-        "explorer": Markup(safe_json(views)) if views else "",
-        "explorer_note": explorer_note(reading),
-    }
-
-
-def _origins(reading: Reading, charts: Charts) -> dict[str, Any]:
+def _origins(reading: Reading) -> dict[str, Any]:
     lock = reading.lock
     return {
-        "tuning": provenance.tuning_sections(lock, charts),
+        "tuning": provenance.tuning_sections(lock),
         "models": provenance.model_table(lock),
         "corpora": provenance.corpus_table(lock),
         "corpus_notes": provenance.corpus_notes(lock),

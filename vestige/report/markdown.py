@@ -1,59 +1,40 @@
-"""The report as a README in GitHub markdown: the same findings, and compact tables per task."""
+"""The report as a README in GitHub markdown: the same findings and tables; what needs a chart is left to the page."""
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
 
 from vestige.cache import write_file
-from vestige.report.blocks import Block
-from vestige.report.caveats import caveats
-from vestige.report.chapter_sections import chapter_headlines, chapter_sections
-from vestige.report.charts import Charts
-from vestige.report.findings import overview
-from vestige.report.measures import baselines, layer_means, of_task
-from vestige.report.neuron_rows import NeuronGroup
-from vestige.report.neurons import neuron_blocks
+from vestige.report.front import overview, read_pages, statement, take_opening
+from vestige.report.limits import limits
 from vestige.report.reading import Reading
-from vestige.report.tables import Table, by_layer, layer_cell, layer_table
+from vestige.report.types import Block, Finding, Page, Table
 from vestige.report.warnings import warnings
-from vestige.report.wording import DASH, chance, percent, points, span
 
 COMMAND = "vestige report RUN --format markdown"
 
 
-def write_markdown(
-    target: Path,
-    results: pd.DataFrame,
-    comparisons: pd.DataFrame,
-    cells: pd.DataFrame,
-    lock: Mapping[str, Any],
-    title: str = "",
-    intro: str = "",
-    *,
-    changes: pd.DataFrame | None = None,
-) -> None:
+def write_markdown(target: Path, reading: Reading, title: str = "", intro: str = "") -> None:
     """Write the README of a run; `title` and `intro` (markdown) go in front of what the tables say."""
-    reading = Reading(results, comparisons, cells, lock, pd.DataFrame() if changes is None else changes)
     write_file(Path(target), render(reading, title, intro).encode(errors="backslashreplace"))
 
 
 def render(reading: Reading, title: str = "", intro: str = "") -> str:
     """The whole README."""
+    pages = [page for _, page in read_pages(reading)]
+    opening = take_opening(pages)
+    limiting = _bullets(limits(reading, pages))
     parts = [
         f"# {plain(title or reading.title)}",
         f"*Written by `{COMMAND}`; every number below comes from the tables of the run. Do not edit: run it again.*",
         intro.strip(),
-        plain(reading.statement),
-        "\n".join(f"- {plain(line)}" for line in warnings(reading.results, reading.lock)),
-        *_findings(reading),
-        *_limits(reading),
-        *(part for corpus, task in reading.tasks for part in _task(reading, corpus, task)),
-        *(part for group in reading.neuron_groups for part in _neurons(reading, group)),
-        *_chapters(reading),
+        plain(statement(reading)),
+        _bullets(warnings(reading)),
+        *(["## Findings", plain(overview(reading, pages, opening)), *_by_lead(opening)] if opening else []),
+        *(["## What this does not say", limiting] if limiting else []),
+        *(part for page in pages for part in _page(page)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -70,101 +51,35 @@ def markdown_table(table: Table) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _findings(reading: Reading) -> list[str]:
-    found = [*reading.headlines, *reading.neuron_headlines, *chapter_headlines(reading)]
-    if not found:
-        return []
-    parts = ["## Findings", plain(overview(reading.groups)) if reading.groups else ""]
-    lead = ""
-    bullets: list[str] = []
-    for finding in found:
-        if finding.lead != lead:
-            parts.append("\n".join(bullets))
-            bullets, lead = [], finding.lead
-            parts.append(f"**{plain(lead)}**")
-        bullets.append(f"- {plain(finding.text)}")
-    return [*parts, "\n".join(bullets)]
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {plain(line)}" for line in lines)
 
 
-def _limits(reading: Reading) -> list[str]:
-    lines = caveats(reading.results, reading.comparisons, reading.lock, reading.tuned_runs)
-    return ["## What this does not say", "\n".join(f"- {plain(line)}" for line in lines)] if lines else []
+def _by_lead(findings: Sequence[Finding]) -> Iterator[str]:
+    for lead, several in groupby(findings, key=lambda finding: finding.lead):
+        yield f"**{plain(lead)}**"
+        yield _bullets([finding.text for finding in several])
 
 
-def _task(reading: Reading, corpus: str, task: str) -> list[str]:
-    """Accuracy, change and selectivity of one task, for every model and setting."""
-    parts = [f"## {plain(reading.titles.task(corpus, task))} ({plain(f'{corpus}/{task}')})"]
-    settings = reading.settings_of(corpus, task)
-    lines = baselines(reading.results, corpus, task, settings[0].params)
-    said = ", ".join(f"{name} {percent(value)}" for name, value in lines.items())
-    parts.append(f"Accuracy in percent{plain(f' ({said})' if said else '')}:")
-    parts.append(_by_model(reading, "accuracy", corpus, task))
-    changes = _changes(reading, corpus, task)
-    if changes:
-        level = f"{100 * reading.judging.confidence:g} %"
-        parts += [f"Change of accuracy in points, with its {level} interval, q and verdict:", changes]
-    selectivity = _by_model(reading, "selectivity", corpus, task)
-    if selectivity:
-        parts += ["Selectivity (accuracy minus control-task accuracy) in points:", selectivity]
-    return parts
+def _page(page: Page) -> Iterator[str]:
+    yield f"## {plain(page.title)}"
+    yield plain(page.lede)
+    for section in page.sections:
+        shown = [_bullets([finding.text for finding in section.findings])]
+        shown += [part for block in section.blocks for part in _block(block)]
+        if section.title and any(shown):
+            yield f"### {plain(section.title)}" + (f" ({plain(section.name)})" if section.name else "")
+        yield from shown
 
 
-def _neurons(reading: Reading, group: NeuronGroup) -> list[str]:
-    """The tables of the neurons of one task; what needs a chart is left to the page."""
-    parts = [f"## Neurons: {plain(reading.neuron_title(group))} ({plain(f'{group.corpus}/{group.task}')})"]
-    parts += [f"- {plain(finding.text)}" for finding in reading.further_neuron_findings(group)]
-    return [*parts, *_tables(neuron_blocks(group, "", Charts()))]
-
-
-def _chapters(reading: Reading) -> list[str]:
-    """The tables of the analyses that are told by curves."""
-    parts = []
-    for chapter, sections in chapter_sections(reading, Charts()):
-        parts += [f"## {plain(chapter.title)}", plain(chapter.lede)]
-        for section in sections:
-            parts.append(f"### {plain(section.title)} ({plain(section.name)})")
-            parts += [f"- {plain(finding.text)}" for finding in section.findings]
-            parts += _tables(section.blocks, level=4)
-    return parts
-
-
-def _tables(blocks: Sequence[Block], level: int = 3) -> list[str]:
-    parts = []
-    for block in blocks:
-        if block.tables:
-            parts += [f"{'#' * level} {plain(block.heading)}", plain(block.lede)]
-            parts += [part for table in block.tables for part in (plain(table.caption), markdown_table(table))]
-    return parts
-
-
-def _by_model(reading: Reading, metric: str, corpus: str, task: str) -> str:
-    """Layers as rows, a column for every model and setting; empty where the metric is missing."""
-    means = layer_means(reading.probes, metric)
-    settings = reading.settings_of(corpus, task)
-    columns = {}
-    for setting in settings:
-        frame = of_task(means, corpus, task, setting.params)
-        for model in dict.fromkeys(frame["model"]):
-            name = f"{model}, {setting.name}" if len(settings) > 1 else model
-            columns[name] = by_layer(frame[frame["model"] == model])
-    return markdown_table(layer_table(columns, "")) if columns else ""
-
-
-def _changes(reading: Reading, corpus: str, task: str) -> str:
-    """Layers as rows, a column for every comparison."""
-    groups = [group for group in reading.groups if (group.corpus, group.task) == (corpus, task)]
-    if not groups:
-        return ""
-    several = len({group.setting.params for group in groups}) > 1
-    head = ["layer", *(f"{g.model}, {g.setting.name}" if several else g.model for g in groups)]
-    numbers = sorted({int(number) for group in groups for number in group.accuracy["layer"]})
-    rows = [[layer_cell(number), *(_change_cell(group.accuracy, number) for group in groups)] for number in numbers]
-    return markdown_table(Table("", head, rows))
-
-
-def _change_cell(rows: pd.DataFrame, number: int) -> str:
-    if number not in rows.index:
-        return "\u2013"
-    row = rows.loc[number]
-    sure = f"{span(row['low'], row['high'])}, {DASH if pd.isna(row['q']) else chance('q', row['q'])}"
-    return f"{points(row['difference'])} ({sure}) {row['verdict']}"
+def _block(block: Block) -> Iterator[str]:
+    """What can be read without a chart."""
+    if not (block.tables or block.findings):
+        return
+    if block.heading:
+        yield f"#### {plain(block.heading)}"
+    yield plain(block.lede)
+    yield _bullets([finding.text for finding in block.findings])
+    for table in block.tables:
+        yield plain(table.caption)
+        yield markdown_table(table)

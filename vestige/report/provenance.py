@@ -5,11 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from vestige.report import figures
-from vestige.report.charts import Charts
-from vestige.report.neuron_rows import ANALYSIS
+from vestige.report.drawing.training import training_chart
 from vestige.report.settings import Setting
-from vestige.report.tables import Table, facts
+from vestige.report.types import Table
 from vestige.report.wording import count, percent
 
 _POOLING = {
@@ -25,28 +23,28 @@ _POOLING = {
 }
 
 
-def tuning_sections(lock: Mapping[str, Any], charts: Charts) -> list[dict[str, Any]]:
+def tuning_sections(lock: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The recipe and the curve of every model that the study fine-tuned."""
     found = []
-    for name, copies in lock.get("models", {}).items():
-        tuned = [copy for copy in copies if copy.get("recipe")]
+    for name, runs in lock.get("models", {}).items():
+        tuned = [run for run in runs if run.get("recipe")]
         if not tuned:
             continue
         curve = _curve(tuned)
-        held = [name for name in curve if name.startswith(("dev_", "test_")) and curve[name].notna().any()]
-        measures = {"loss": "training loss"} | {name: name.replace("_", " ") for name in held}
+        scored = [name for name in curve if name.startswith(("dev_", "test_")) and curve[name].notna().any()]
+        measures = {"loss": "training loss"} | {name: name.replace("_", " ") for name in scored}
         drawn = []
         for column, title in measures.items():
             if column in curve and curve[column].notna().any():
                 rows = curve.dropna(subset=[column]).rename(columns={column: "value"})[["epoch", "run", "value"]]
-                drawn.append(charts.add(figures.training_chart(rows, title, f"{name}: {title} by epoch")))
+                drawn.append(training_chart(rows, title, f"{name}: {title} by epoch"))
         found.append(
             {
                 "name": name,
                 "task": tuned[0].get("tuned_on", ""),
                 "runs": len(tuned),
                 "recipe": facts(tuned[0]["recipe"]),
-                "charts": drawn,
+                "figures": drawn,
                 "table": _curve_table(curve, [m for m in measures if m in curve], name),
             }
         )
@@ -58,16 +56,16 @@ def model_table(lock: Mapping[str, Any]) -> Table:
     head = ["model", "source", "type", "layers", "width", "fingerprint", "commit"]
     rows = [
         [
-            name + (f", run {copy['tune_seed']}" if len(copies) > 1 and copy.get("tune_seed") is not None else ""),
-            str(copy.get("source") or ""),
-            str(copy.get("type") or ""),
-            f"embeddings + {int(copy['layers']) - 1}" if copy.get("layers") else "",
-            ", ".join(map(str, dict.fromkeys(copy.get("widths") or []))),
-            str(copy.get("fingerprint") or ""),
-            str(copy.get("commit") or "\u2013"),
+            name + (f", run {run['tune_seed']}" if len(runs) > 1 and run.get("tune_seed") is not None else ""),
+            str(run.get("source") or ""),
+            str(run.get("type") or ""),
+            f"embeddings + {int(run['layers']) - 1}" if run.get("layers") else "",
+            ", ".join(map(str, dict.fromkeys(run.get("widths") or []))),
+            str(run.get("fingerprint") or ""),
+            str(run.get("commit") or "\u2013"),
         ]
-        for name, copies in lock.get("models", {}).items()
-        for copy in copies
+        for name, runs in lock.get("models", {}).items()
+        for run in runs
     ]
     return Table("", head, rows)
 
@@ -113,8 +111,7 @@ def decisions(setting: Setting) -> list[str]:
         lines.append(f"pooling {own['pooling']}: {_POOLING[own['pooling']]}")
     if setting.probe == "mlp":
         lines.append(f"probe mlp: one hidden layer of {own.get('hidden')} units")
-    if setting.analysis == ANALYSIS:
-        lines += _neuron_decisions(own)
+    lines += _penalties(own)
     if own.get("split"):
         lines.append(f"scored on the split {own['split']}")
     return lines
@@ -124,8 +121,10 @@ def _scaled(own: Mapping[str, Any]) -> str:
     return "every unit is scaled to one size" if own.get("scale") == "unit" else "a layer is scaled by one number"
 
 
-def _neuron_decisions(own: Mapping[str, Any]) -> list[str]:
-    """How neurons were ranked and sets of them made."""
+def _penalties(own: Mapping[str, Any]) -> list[str]:
+    """Penalties of a probe that has both kinds, and how sets of neurons grow."""
+    if "grid" not in own:
+        return []
     given = [f"{name} {own[name]:g}" for name in ("l1", "l2") if own.get(name) is not None]
     sought = [name for name in ("l1", "l2") if own.get(name) is None]
     tried = ", ".join(f"{value:g}" for value in own.get("grid", ()))
@@ -144,9 +143,9 @@ def versions(lock: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _curve(tuned: list[Mapping[str, Any]]) -> pd.DataFrame:
     rows = [
-        {**point, "run": str(copy.get("tune_seed", index))}
-        for index, copy in enumerate(tuned)
-        for point in copy.get("curve") or []
+        {**point, "run": str(run.get("tune_seed", index))}
+        for index, run in enumerate(tuned)
+        for point in run.get("curve") or []
     ]
     return pd.DataFrame(rows)
 
@@ -165,3 +164,17 @@ def _curve_table(curve: pd.DataFrame, measures: list[str], name: str) -> Table |
         for _, row in curve.iterrows()
     ]
     return Table("", ["run", "epoch", *(measure.replace("_", " ") for measure in measures)], rows)
+
+
+def facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A mapping as pairs of strings, nested values written out."""
+    return [(str(name), _plain(value)) for name, value in values.items() if value not in (None, "", [], {})]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(item)}" for name, item in value.items() if item is not None)
+    if isinstance(value, (list, tuple)):
+        same = len(value) > 2 and len(set(map(str, value))) == 1
+        return f"{value[0]} \u00d7 {len(value)}" if same else ", ".join(_plain(item) for item in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

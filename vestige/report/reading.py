@@ -1,24 +1,49 @@
-"""A run as the report reads it: its tables, with settings, groups and names worked out once."""
+"""A run as the report reads it: its tables, with declarations, settings and parts worked out once."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
+from vestige.analyses.metric import Declared
 from vestige.comparison.differences import Settings
-from vestige.report.contrasts import contrast_findings
-from vestige.report.findings import MOST, Finding, group_findings, headlines
-from vestige.report.groups import Group, Titles, primary, split_groups
-from vestige.report.measures import LAYER_PROBES, layer_means, of_layer_probes, twins
-from vestige.report.neuron_findings import neuron_findings
-from vestige.report.neuron_rows import ANALYSIS, FURTHER_ANALYSES, NeuronGroup, split_neurons
 from vestige.report.settings import Setting, read_settings, unknown_setting
-from vestige.report.wording import count, listing
+from vestige.report.wording import task_title
 
-MOST_BESIDE = 4
-"""So many findings on neurons open a page that has findings on layers too."""
+
+@dataclass(frozen=True)
+class Part:
+    """What one analysis under one setting left of one task."""
+
+    corpus: str
+    task: str
+    params: str
+    setting: Setting
+    declared: Declared
+    rows: pd.DataFrame
+    """Of `results`."""
+    changes: pd.DataFrame
+    """Of `comparisons`: tuned models and their references."""
+    domains: pd.DataFrame
+    """Of `comparisons`: tuned models on the corpus they were tuned on and on others."""
+    title: str
+    """The task for a heading; with corpus and setting where there are several."""
+
+    @property
+    def name(self) -> str:
+        """For those who look for it: 'corpus/task'."""
+        return f"{self.corpus}/{self.task}"
+
+    @cached_property
+    def models(self) -> list[str]:
+        """Every model that was measured, in the order of the table."""
+        return list(self.rows["model"].drop_duplicates())
+
+
+def _nothing(name: str) -> Mapping[str, pd.DataFrame]:
+    return {}
 
 
 @dataclass(frozen=True)
@@ -31,62 +56,53 @@ class Reading:
     lock: Mapping[str, Any]
     changes: pd.DataFrame = field(default_factory=pd.DataFrame)
     """What fine-tuning did to selections of neurons."""
-    explorers: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """By cell, what its best neurons answer to."""
-    trees: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    """By cell, sentences with the trees that a structural probe found in them."""
+    kept: Callable[[str], Mapping[str, pd.DataFrame]] = _nothing
+    """By name, a table that cells left beside their rows: of every cell that has one."""
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
+        """By hash, the preferred one first."""
         return read_settings(self.cells)
 
     @cached_property
+    def declared(self) -> dict[str, Declared]:
+        """By hash of the parameters, what the analysis measures."""
+        return {params: Declared.from_json(plain) for params, plain in self.lock["declared"].items()}
+
+    @cached_property
     def judging(self) -> Settings:
-        """Confidence, margin and alpha of the comparisons."""
-        return Settings(**self.lock.get("spec", {}).get("compare", {}))
+        """Confidence, alpha and resamples of the comparisons."""
+        given = self.lock.get("spec", {}).get("compare", {})
+        return Settings(**{one.name: given[one.name] for one in fields(Settings) if one.name in given})
+
+    @property
+    def title(self) -> str:
+        """The name of the study."""
+        return str(self.lock.get("spec", {}).get("study") or self.lock.get("study") or "study")
 
     @cached_property
-    def groups(self) -> list[Group]:
-        return split_groups(self.comparisons, self.settings)
+    def analyses(self) -> list[str]:
+        """Names, in the order of the table."""
+        return list(self.results["analysis"].drop_duplicates()) if "analysis" in self.results else []
 
     @cached_property
-    def primary(self) -> list[Group]:
-        return primary(self.groups)
-
-    @cached_property
-    def titles(self) -> Titles:
-        models = len({group.model for group in self.groups})
-        corpora = {corpus for corpus, _ in self.tasks} | {group.corpus for group in self.neuron_groups}
-        return Titles(len(corpora), models)
-
-    @cached_property
-    def probes(self) -> pd.DataFrame:
-        """The rows of the layer probes."""
-        return of_layer_probes(self.results)
-
-    @cached_property
-    def accuracy(self) -> pd.DataFrame:
-        """Mean accuracy by corpus, task, params, model and layer."""
-        return layer_means(self.probes, "accuracy")
-
-    @cached_property
-    def neuron_groups(self) -> list[NeuronGroup]:
-        return split_neurons(self.results, self.comparisons, self.changes, self.settings, tuple(twins(self.lock)))
+    def twins(self) -> dict[str, str]:
+        """Random twins: the model each one is a twin of."""
+        models = self.lock.get("spec", {}).get("models", {})
+        return {name: model["random_twin_of"] for name, model in models.items() if model.get("random_twin_of")}
 
     @cached_property
     def tuned_runs(self) -> dict[str, int]:
-        """Runs of every model that is compared with another, or that the study tuned and looked at."""
-        found = {group.model: group.runs for group in self.groups}
-        for group in self.neuron_groups:
-            for model, runs in group.runs.items():
-                found.setdefault(model, runs)
+        """Runs of every model that is compared with another, or that the study tuned and measured."""
+        found: dict[str, int] = {}
         if "runs" in self.comparisons:
-            for model, most in self.comparisons.groupby("model", sort=False)["runs"].max().items():
-                found.setdefault(str(model), int(most))
-        looked_at = set(self.results["model"]) if "model" in self.results else set()
-        for name, copies in self.lock.get("models", {}).items():
-            if name in looked_at and any("tuned_on" in copy for copy in copies):
-                found.setdefault(name, len(copies))
+            found = {
+                str(model): int(n) for model, n in self.comparisons.groupby("model", sort=False)["runs"].max().items()
+            }
+        measured = set(self.results["model"]) if "model" in self.results else set()
+        for name, runs in self.lock.get("models", {}).items():
+            if name in measured and any("tuned_on" in run for run in runs):
+                found.setdefault(name, len(runs))
         return found
 
     @property
@@ -95,113 +111,45 @@ class Reading:
         measured = "reference" in self.results and bool(self.results["reference"].notna().any())
         return measured or len(self.comparisons) > 0
 
-    @cached_property
-    def neuron_headlines(self) -> list[Finding]:
-        """The findings on neurons that open the page, beside those on layers."""
-        made = [finding for group in self.neuron_groups for finding in self.findings_of(group)]
-        places = MOST_BESIDE if self.groups else MOST
-        kept = {id(finding) for finding in sorted(made, key=lambda finding: finding.rank)[:places]}
-        return [finding for finding in made if id(finding) in kept]
+    def parts(self, analysis: str) -> list[Part]:
+        """Every task under every setting: tasks in the order of the table, preferred settings first."""
+        rows = self.results[self.results["analysis"] == analysis]
+        several = rows["params"].nunique() > 1
+        tasks = list(dict.fromkeys(zip(rows["corpus"], rows["task"], strict=True)))
+        order = {params: place for place, params in enumerate(self.settings)}
+        groups = sorted(
+            rows.groupby(["corpus", "task", "params"], sort=False),
+            key=lambda group: (tasks.index(group[0][:2]), order.get(group[0][2], len(order))),
+        )
+        return [self._part(key, part, several) for key, part in groups]
 
-    def findings_of(self, group: NeuronGroup) -> list[Finding]:
-        """All that is found of the neurons of a task."""
-        return neuron_findings(group, f"Neurons: {self.neuron_title(group)}", self.judging)
+    def _part(self, key: tuple[str, str, str], rows: pd.DataFrame, several: bool) -> Part:
+        corpus, task, params = key
+        setting = self.settings.get(params, unknown_setting(params))
+        declared = self.declared[params]
+        title = self.task_title(corpus, task) if declared.uses_labels else corpus
+        changes = self.comparisons
+        if len(changes):
+            of_task = (changes["corpus"] == corpus) & (changes["task"] == task) & (changes["params"] == params)
+            changes = changes[of_task & (changes["analysis"] == declared.analysis)]
+        outside = changes["other_corpus"].notna() if "other_corpus" in changes else pd.Series(False, changes.index)
+        return Part(
+            corpus,
+            task,
+            params,
+            setting,
+            declared,
+            rows,
+            changes[~outside],
+            changes[outside],
+            f"{title} ({setting.name})" if several and setting.name != setting.analysis else title,
+        )
 
-    def further_neuron_findings(self, group: NeuronGroup) -> list[Finding]:
-        """What is found of neurons and does not open the page."""
-        shown = set(map(str, self.neuron_headlines))
-        return [finding for finding in self.findings_of(group) if str(finding) not in shown]
-
-    def neuron_title(self, group: NeuronGroup) -> str:
-        """The task, and the setting where there are several."""
-        title = self.titles.task(group.corpus, group.task)
-        if group.setting.analysis in FURTHER_ANALYSES:
-            return f"{title}: {FURTHER_ANALYSES[group.setting.analysis]}"
-        alike = {other.setting.params for other in self.neuron_groups if other.setting.analysis == ANALYSIS}
-        return f"{title} ({group.setting.name})" if len(alike) > 1 else title
-
-    @cached_property
-    def tasks(self) -> list[tuple[str, str]]:
-        """(corpus, task) of every probe, in the order of the table."""
-        return list(dict.fromkeys(zip(self.accuracy["corpus"], self.accuracy["task"], strict=True)))
-
-    @cached_property
-    def headlines(self) -> list[Finding]:
-        """The findings that open the page."""
-        across = contrast_findings(self.groups, self.titles, self.judging)
-        return headlines(self.groups, across, self.titles, self.judging)
-
-    def settings_of(self, corpus: str, task: str) -> list[Setting]:
-        """The settings a task was probed under, the preferred one first."""
-        rows = self.accuracy[(self.accuracy["corpus"] == corpus) & (self.accuracy["task"] == task)]
-        known = [self.settings.get(params, unknown_setting(params)) for params in dict.fromkeys(rows["params"])]
-        return sorted(known, key=lambda setting: setting.preference)
-
-    def further_findings(self, group: Group) -> list[Finding]:
-        """What is found of a group and does not open the page."""
-        shown = set(map(str, self.headlines)) if group in self.primary else set()
-        return [f for f in group_findings(group, self.titles, self.judging) if str(f) not in shown]
-
-    @property
-    def title(self) -> str:
-        return str(self.lock.get("spec", {}).get("study") or self.lock.get("study") or "study")
+    def task_title(self, corpus: str, task: str) -> str:
+        """'Dependency relations', with the corpus where the study has several."""
+        return f"{task_title(task)} ({corpus})" if self._corpora > 1 else task_title(task)
 
     @cached_property
-    def statement(self) -> str:
-        """What was compared, in a line."""
-        against: dict[str, list[str]] = {}
-        pairs = [(group.reference, group.model) for group in self.primary]
-        pairs += [pair for group in self.neuron_groups for pair in group.pairs]
-        if len(self.comparisons):
-            pairs += list(self.comparisons[["reference", "model"]].drop_duplicates().itertuples(index=False, name=None))
-        for reference, model in pairs:
-            names = against.setdefault(reference, [])
-            names += [model] if model not in names else []
-        if against:
-            subject = listing(
-                [
-                    f"{self._named(base)} against {listing([self._named(name) for name in names])}"
-                    for base, names in against.items()
-                ]
-            )
-        else:
-            names = [*self.accuracy["model"], *(name for group in self.neuron_groups for name in group.models)]
-            names += [] if names else list(self.results["model"])
-            plain = [name for name in dict.fromkeys(names) if name not in twins(self.lock)]
-            subject = listing([self._named(name) for name in plain])
-        probed = [f"probed layer by layer for {_on(self.tasks)}{self._scored}"] if self.tasks else []
-        of_neurons = dict.fromkeys((group.corpus, group.task) for group in self.neuron_groups)
-        probed += [f"probed neuron by neuron for {_on(list(of_neurons))}"] if of_neurons else []
-        probed += [f"measured by {listing(self.further)}"] if self.further else []
-        return f"{subject}, {'; '.join(probed)}."
-
-    @property
-    def further(self) -> list[str]:
-        """The analyses that are neither of layer probes nor of neurons, as a reader would call them."""
-        known = {*LAYER_PROBES, ANALYSIS, *FURTHER_ANALYSES}
-        found = self.results["analysis"].drop_duplicates()
-        return [name.replace("_", " ") for name in found if name not in known]
-
-    @property
-    def _scored(self) -> str:
-        if not self.primary or not self._alike:
-            return ""
-        rows = self.primary[0].rows
-        return f", on {count(rows['words'].max())} words in {count(rows['sentences'].max())} sentences"
-
-    @property
-    def _alike(self) -> bool:
-        """Whether all tasks were scored on the same number of words."""
-        return len({int(group.rows["words"].max()) for group in self.primary}) == 1
-
-    def _named(self, name: str) -> str:
-        """A model with where it comes from: 'tuned (fine-tuned on sst/label)'."""
-        copy = (self.lock.get("models", {}).get(name) or [{}])[0]
-        origin = f"fine-tuned on {copy['tuned_on']}" if copy.get("tuned_on") else copy.get("source")
-        return f"{name} ({origin})" if origin and origin not in (name, "(given)") else name
-
-
-def _on(tasks: list[tuple[str, str]]) -> str:
-    """'upos and deprel of treebank'."""
-    corpora = dict.fromkeys(corpus for corpus, _ in tasks)
-    return listing([f"{listing([t for c, t in tasks if c == corpus])} of {corpus}" for corpus in corpora])
+    def _corpora(self) -> int:
+        labelled = [params for params, declared in self.declared.items() if declared.uses_labels]
+        return int(self.results.loc[self.results["params"].isin(labelled), "corpus"].nunique())

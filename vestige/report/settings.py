@@ -7,8 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from vestige.report.wording import listing
-
 _ALWAYS_NAMED = {"probe": "{} probe", "protocol": "{}"}
 
 
@@ -70,14 +68,14 @@ def _varying(all_parameters: list[dict[str, Any]]) -> list[str]:
     return [key for key in keys if len({json.dumps(p.get(key), sort_keys=True) for p in all_parameters}) > 1]
 
 
-def _told(value: Any) -> str:
+def _written(value: Any) -> str:
     if value is None:
         return "not set"
-    return listing([str(one) for one in value]) if isinstance(value, list) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _name(analysis: str, parameters: Mapping[str, Any], varying: list[str]) -> str:
     named = [form.format(parameters[key]) for key, form in _ALWAYS_NAMED.items() if key in parameters]
-    told = {key: _told(parameters[key]) for key in varying if key in parameters}
-    further = [f"{key} {value}" for key, value in told.items() if key not in _ALWAYS_NAMED]
+    written = {key: _written(parameters[key]) for key in varying if key in parameters}
+    further = [f"{key} {value}" for key, value in written.items() if key not in _ALWAYS_NAMED]
     return ", ".join(named + further) or analysis

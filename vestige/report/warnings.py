@@ -4,52 +4,54 @@ model, words cut differently, probes that failed."""
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pandas as pd
-
 from vestige.comparison.differences import LEAST_SENTENCES
+from vestige.report import numbers
+from vestige.report.reading import Reading
 from vestige.report.wording import count, layers, listing, percent
 
 OVERLAP = 0.1
-"""A larger share of scored sentences that train has, too, is said before any finding; a smaller one among the limits.
-Short sentences ('Thank you .') recur in any corpus: 3 to 5 % of the test sentences of EWT and GUM do."""
+"""A larger share of scored sentences that train has, too, is reported before any finding; a smaller one among the
+limits. Short sentences ('Thank you .') recur in any corpus: 3 to 5 % of the test sentences of EWT and GUM do."""
 
 UNKNOWN = 0.01
-"""A larger share of unknown tokens is said before any finding."""
+"""A larger share of unknown tokens is reported before any finding."""
 
 
-def warnings(results: pd.DataFrame, lock: Mapping[str, Any]) -> list[str]:
+def warnings(reading: Reading) -> list[str]:
     """One line each; none in most studies."""
     return [
-        *_few_sentences(results, lock),
-        *_trained_on(results, lock),
-        *_failed_probes(results),
-        *_unknown(lock),
-        *_cut_unlike(lock),
-        *_other_tokenizers(lock),
+        *_few_sentences(reading),
+        *_trained_on(reading),
+        *_failed_probes(reading),
+        *_unknown(reading.lock),
+        *_cut_unlike(reading.lock),
+        *_other_tokenizers(reading.lock),
     ]
 
 
-def overlaps(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def overlaps(reading: Reading) -> Iterator[tuple[str, float]]:
     """Of every scored split that shares sentences with train: how many, in words, and their share."""
-    for where, facts in _scored(results, lock):
+    for where, facts in _scored(reading):
         if shared := facts.get("in_train", 0):
             share = shared / facts["sentences"]
-            told = f"{count(shared)} of {count(facts['sentences'])} sentences ({percent(share)} %)"
-            yield f"{where}: {told} are sentences of train, too, word by word", share
+            text = f"{count(shared)} of {count(facts['sentences'])} sentences ({percent(share)} %)"
+            yield f"{where}: {text} are sentences of train, too, word by word", share
 
 
-def _scored(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _scored(reading: Reading) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """What is known of every split that some analysis scored."""
-    if "split" not in results:
+    if "split" not in reading.results:
         return
-    for corpus, split in results[["corpus", "split"]].dropna().drop_duplicates().itertuples(index=False):
-        facts = lock.get("corpora", {}).get(corpus, {}).get("splits", {}).get(split)
+    counts = {one.name for own in reading.declared.values() for one in own.metrics.values() if one.role == "remark"}
+    rows = reading.results[~reading.results["metric"].isin(counts)]
+    for corpus, split in rows[["corpus", "split"]].dropna().drop_duplicates().itertuples(index=False):
+        facts = reading.lock.get("corpora", {}).get(corpus, {}).get("splits", {}).get(split)
         if facts:
             yield f"{corpus}/{split}", facts
 
 
-def _few_sentences(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[str]:
-    for where, facts in _scored(results, lock):
+def _few_sentences(reading: Reading) -> Iterator[str]:
+    for where, facts in _scored(reading):
         if facts["sentences"] < LEAST_SENTENCES:
             yield (
                 f"{where} has {count(facts['sentences'])} sentence{'s' * (facts['sentences'] != 1)}, fewer than "
@@ -57,21 +59,24 @@ def _few_sentences(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[s
             )
 
 
-def _trained_on(results: pd.DataFrame, lock: Mapping[str, Any]) -> Iterator[str]:
-    for told, share in overlaps(results, lock):
+def _trained_on(reading: Reading) -> Iterator[str]:
+    for text, share in overlaps(reading):
         if share > OVERLAP:
-            yield f"{told}: on these a probe may only remember, and scores are too high."
+            yield f"{text}: on these a probe may only remember, and scores are too high."
 
 
-def _failed_probes(results: pd.DataFrame) -> Iterator[str]:
-    rows = results[results["metric"] == "failed_probe"]
-    for (corpus, task, model), part in rows.groupby(["corpus", "task", "model"], sort=False):
-        where = layers(part["layer"].astype(int).unique())
-        yield (
-            f"{corpus}/{task}: {len(part)} probe{'s' * (len(part) > 1)} of {model} failed ({where}): another probe of "
-            f"the same hidden states reads up to {percent(part['value'].max())} points more of the dev split. What "
-            "they show is about the probe, not about the model: no verdict is given there."
-        )
+def _failed_probes(reading: Reading) -> Iterator[str]:
+    for params, declared in reading.declared.items():
+        for metric in [one for one in declared.metrics.values() if one.role == "failure"]:
+            rows = reading.results[(reading.results["params"] == params) & (reading.results["metric"] == metric.name)]
+            rows = rows[(rows["value"] > 0).fillna(False)]
+            for (corpus, task, model), mine in rows.groupby(["corpus", "task", "model"], sort=False):
+                most = numbers.amount(metric, float(mine["value"].max()))
+                yield (
+                    f"{corpus}/{task}: {len(mine)} probe{'s' * (len(mine) > 1)} of {model} failed "
+                    f"({layers(mine['layer'].dropna().astype(int))}; {metric.title}: up to {most}). What they show is "
+                    "about the probe, not about the model: no verdict is given there."
+                )
 
 
 def _unknown(lock: Mapping[str, Any]) -> Iterator[str]:

@@ -46,33 +46,6 @@ def percent(share: float, decimals: int = 1) -> str:
     return number(100 * share, decimals)
 
 
-def points(difference: float, decimals: int = 1) -> str:
-    """A difference of shares as signed percent points: -0.0312 -> '\u22123.1'."""
-    return signed(100 * difference, decimals)
-
-
-def size(difference: float, decimals: int = 1) -> str:
-    """How large a difference is, without its sign: -0.0312 -> '3.1 points'."""
-    text = number(100 * abs(difference), decimals)
-    return f"{text} point" if text == "1" else f"{text} points"
-
-
-def threshold(share: float) -> str:
-    """A margin as a reader would say it: 0.005 -> '0.5 points', 0.01 -> '1 point'."""
-    value = f"{100 * share:g}"
-    return f"{value} point" if value == "1" else f"{value} points"
-
-
-def span(low: float, high: float, decimals: int = 1) -> str:
-    """An interval in points: '\u22123.9 to \u22122.3'; a dash where there is none."""
-    return DASH if math.isnan(low) else f"{points(low, decimals)} to {points(high, decimals)}"
-
-
-def move(before: float, after: float) -> str:
-    """Two levels in percent: '82.6 \u2192 79.5'."""
-    return GLUE.join([percent(before), ARROW, percent(after)])
-
-
 def chance(name: str, value: float) -> str:
     """A p- or q-value: 'q = 0.012', 'q < 0.001'."""
     sign, number = ("<", "0.001") if value < 0.0005 else ("=", f"{value:.3f}")

@@ -1,21 +1,16 @@
-"""The similarity chapter: what it shows and says of the domain a model was tuned on."""
+"""The page of similarity: what it shows and says of the domain a model was tuned on."""
 
 import json
 
 import pandas as pd
 import pytest
+from report_frames import cells_frame, declared, lock_of, run_frame
 
-from vestige.report.chapter_sections import chapter_headlines, chapter_sections
-from vestige.report.chapters import CHAPTERS
-from vestige.report.charts import Charts
-from vestige.report.domains import domain_blocks
+from vestige.analyses.schema import PLACE, PLACES, typed
+from vestige.report.front import read_pages
 from vestige.report.reading import Reading
+from vestige.report.types import Block, Finding, Section
 
-TEXT = ("label", "subset", "axis", "model", "reference", "metric", "corpus", "task", "params", "analysis", "cell")
-KINDS = {
-    "layer": "Int16", "layer2": "Int16", "head": "Int16", "tune_seed": "Int32", "probe_seed": "Int32",
-    "x": "Float64", "value": "Float64", "n": "Int64", **dict.fromkeys(TEXT, "string"),
-}  # fmt: skip
 INSIDE, OUTSIDE = (0.99, 0.90, 0.71), (0.99, 0.95, 0.83)
 VERDICTS = ("unchanged", "lower", "lower")
 
@@ -23,14 +18,13 @@ VERDICTS = ("unchanged", "lower", "lower")
 def results(metrics, **corpora):
     """Measures by layer of the model `m` on some corpora, with intervals."""
     rows = [
-        {"metric": f"{metric}{side}", "value": value + step, "layer": layer, "corpus": corpus, "task": f"{corpus}-task",
-         "model": "m", "params": f"p-{corpus}", "analysis": "similarity", "cell": corpus}
+        {"metric": metric, "value": value, "low": value - 0.01, "high": value + 0.01, "layer": layer, "corpus": corpus,
+         "task": f"{corpus}-task", "model": "m", "params": f"p-{corpus}", "analysis": "similarity", "cell": corpus}
         for corpus, values in corpora.items()
         for metric in metrics
         for layer, value in enumerate(values)
-        for side, step in (("", 0.0), ("_low", -0.01), ("_high", 0.01))
     ]  # fmt: skip
-    return pd.DataFrame(rows).reindex(columns=list(KINDS)).astype(KINDS)
+    return run_frame(rows)
 
 
 def differences(verdicts=VERDICTS, metrics=("rsa",), other="wiki", **more):
@@ -43,51 +37,54 @@ def differences(verdicts=VERDICTS, metrics=("rsa",), other="wiki", **more):
     ]  # fmt: skip
     named = {"model": "m", "reference": "base", "analysis": "similarity", "corpus": "mnli", "task": "mnli-task",
              "params": "p-mnli", "tuned_on": "mnli/mnli", "other_corpus": other, "other_task": f"{other}-task",
-             "other_params": f"p-{other}", "runs": 1, "words": 5000, "sentences": 400, "other_words": 5000,
-             "other_sentences": 400, **more}  # fmt: skip
-    return pd.DataFrame(rows).assign(**named)
+             "other_params": f"p-{other}", "runs": 1, "items": 5000, "sentences": 400, "other_items": 5000,
+             "other_sentences": 400, "margin": 0.005, "base": None, "tuned": None, **more}  # fmt: skip
+    table = pd.DataFrame(rows).assign(**named)
+    return table.assign(**typed(table, PLACE)[[name for name in PLACES if name != "layer"]])
 
 
-def reading(comparisons, metrics=("rsa",), **corpora):
+def reading(comparisons, metrics=("rsa",), **corpora) -> Reading:
     corpora = corpora or {"mnli": INSIDE, "wiki": OUTSIDE}
-    cells = [
-        {"cell": name, "params": f"p-{name}", "analysis": "similarity", "parameters": json.dumps({"split": "dev"})}
-        for name in corpora
-    ]
-    return Reading(results(metrics, **corpora), comparisons, pd.DataFrame(cells), {"study": "s"})
+    cells = pd.concat(
+        [cells_frame({"split": "dev"}, analysis="similarity").assign(cell=name, params=f"p-{name}") for name in corpora]
+    )
+    (known,) = declared({"measures": list(metrics)}, analysis="similarity").values()
+    lock = {**lock_of(), "declared": {f"p-{name}": known for name in corpora}}
+    return Reading(results(metrics, **corpora), comparisons, cells, lock)
 
 
-def blocks(found, corpus):
-    """What is shown of the domain where similarity on a corpus is."""
-    (similarity,) = [chapter for chapter in CHAPTERS if chapter.name == "similarity"]
-    rows = found.results[found.results["corpus"] == corpus]
-    return domain_blocks(found, rows, similarity.curves, "title", Charts())
+def sections(found: Reading) -> dict[str, Section]:
+    """By corpus."""
+    ((_, page),) = read_pages(found)
+    return {section.name.partition("/")[0]: section for section in page.sections}
 
 
-def said(found):
-    return [finding for finding in chapter_headlines(found) if finding.text.startswith("Tuned")]
+def domain(section: Section) -> list[Block]:
+    return [block for block in section.blocks if block.heading == "m in its domain and out of it"]
+
+
+def said(found: Reading) -> list[Finding]:
+    findings = [finding for section in sections(found).values() for finding in section.findings]
+    return [finding for finding in findings if finding.text.startswith("Tuned")]
 
 
 def test_the_corpus_of_the_tuning_has_a_block_with_all_corpora_in_one_chart():
-    charts, both = Charts(), ("rsa", "cka")
-    ((_, sections),) = chapter_sections(reading(differences(metrics=both), both), charts)
-    (block,) = [block for block in sections[0].blocks if block.heading == "m in its domain and out of it"]
-    assert sections[0].name == "mnli/mnli-task" and "mnli" in sections[0].title
+    found = sections(reading(differences(metrics=("rsa", "cka")), ("rsa", "cka")))
+    (block,) = domain(found["mnli"])
+    assert found["mnli"].title == "mnli" and not domain(found["wiki"])
     (table,) = block.tables
     assert table.head[:4] == ["layer", "mnli", "wiki", "difference"]
     assert table.rows[2] == ["2", "0.710", "0.830", "\u22120.120", "\u22120.140 to \u22120.100", "< 0.001", "lower"]
-    assert [title for title, _, _ in block.folded] == ["CKA"]
-    drawn = json.dumps(charts.specs[block.charts[0]])
+    assert [folded.title for folded in block.folded] == ["CKA"]
+    drawn = json.dumps(block.figures[0].spec)
     assert "mnli (in domain)" in drawn and '"wiki"' in drawn
     assert "not alike" not in block.lede
-    assert not [block for block in sections[0].blocks if block.heading.startswith("Change")]
 
 
-def test_the_other_corpora_and_runs_without_a_domain_have_none():
-    assert len(blocks(reading(differences()), "mnli")) == 1 and not blocks(reading(differences()), "wiki")
-    for comparisons in (pd.DataFrame(), differences().drop(columns="other_corpus").assign(params="another")):
+def test_runs_without_a_domain_have_none():
+    for comparisons in (pd.DataFrame(), differences(("lower",) * 3).drop(columns="other_corpus").assign(params="x")):
         found = reading(comparisons)
-        assert not blocks(found, "mnli") and not said(found)
+        assert not domain(sections(found)["mnli"]) and not said(found)
 
 
 def test_the_layer_that_differs_most_is_told_with_its_numbers():
@@ -114,12 +111,11 @@ def test_no_more_is_said_than_the_verdicts_do(verdicts, kind, text):
     assert text in finding.text and finding.kind == kind
 
 
-def test_one_sentence_opens_the_page_and_those_on_further_corpora_stand_with_the_task():
+def test_every_other_corpus_has_its_sentence_and_weighs_its_margins():
     both = pd.concat([differences(), differences(other="news")], ignore_index=True)
-    found = reading(both, mnli=INSIDE, wiki=OUTSIDE, news=OUTSIDE)
-    assert len(said(found)) == 1
-    ((_, (section, *_)),) = chapter_sections(found, Charts())
-    assert ["than on news" in finding.text for finding in section.findings] == [True]
+    first, second = said(reading(both, mnli=INSIDE, wiki=OUTSIDE, news=OUTSIDE))
+    assert "than on wiki" in first.text and "than on news" in second.text
+    assert first.weight == second.weight == pytest.approx(0.12 / 0.005)
 
 
 def test_a_corpus_taken_twice_is_told_apart_by_its_split():
@@ -127,10 +123,10 @@ def test_a_corpus_taken_twice_is_told_apart_by_its_split():
     found = reading(pd.concat([differences(), again], ignore_index=True))
     cells = pd.concat([found.cells, found.cells.head(1).assign(params="p-again", parameters='{"split": "train"}')])
     found = Reading(found.results, found.comparisons, cells, found.lock)
-    (block,) = blocks(found, "mnli")
+    (block,) = domain(sections(found)["mnli"])
     assert [table.head[2] for table in block.tables] == ["wiki (dev)", "wiki (train)"]
 
 
-def test_samples_that_are_not_alike_are_told():
-    (block,) = blocks(reading(differences(other_sentences=90)), "mnli")
+def test_samples_that_are_not_alike_are_reported():
+    (block,) = domain(sections(reading(differences(other_sentences=90)))["mnli"])
     assert "5\u202f000 in 90 of wiki" in block.lede and "not alike" in block.lede

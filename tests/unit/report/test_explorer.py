@@ -6,13 +6,11 @@ from neuron_frames import explorer_frame, neuron_frames
 from report_frames import small_frames
 from report_page import EVIL, Page, page_of
 
-from vestige.report.explorer import explorer_views
-from vestige.report.reading import Reading
+from vestige.report.pages.neurons import page as neuron_page
 
 
 def views_of(explorers: dict) -> list[dict]:
-    frames = neuron_frames()
-    return explorer_views(Reading(*frames.all, frames.changes, explorers))
+    return neuron_page(replace(neuron_frames(), explorers=explorers).reading, "neurons").explorer
 
 
 def data_of(page: Page) -> list[dict]:

@@ -1,30 +1,50 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from report_frames import CONVERGED, DURRANI, MLP, all_metrics, cells_frame, comparison, lock_of, small_frames
+import pytest
+from report_frames import CONVERGED, DURRANI, MLP, Frames, all_metrics, cells_frame, comparison, lock_of, small_frames
 
-from vestige.comparison.differences import Settings
-from vestige.report.caveats import caveats, glossary
-from vestige.report.contrasts import contrast_findings
-from vestige.report.findings import MOST, Finding, group_findings, headlines, overview
-from vestige.report.groups import Group, Titles, primary, split_groups
+from vestige.analyses.registry import analysis_names, find_analysis
+from vestige.report.front import MOST, take_opening
 from vestige.report.html import render
+from vestige.report.limits import glossary, limits
+from vestige.report.pages import page_of
+from vestige.report.pages.layer_parts.contrasts import contrast_findings
+from vestige.report.pages.layer_parts.findings import group_findings
+from vestige.report.pages.layer_probe import probe_groups
 from vestige.report.reading import Reading
 from vestige.report.settings import read_settings
+from vestige.report.types import Finding, Page, Section
 
 
-def groups_of(table: pd.DataFrame, *parameters: dict) -> list[Group]:
-    return split_groups(table, read_settings(cells_frame(*parameters)))
+def reading_of(table: pd.DataFrame, *parameters: dict) -> Reading:
+    """A run with these comparisons of one task."""
+    depth, task = int(table["layer"].max()) + 1, (str(table["corpus"].iloc[0]), str(table["task"].iloc[0]))
+    frames = small_frames([task], parameters=parameters or (CONVERGED,), changes=[0.0] * depth)
+    return replace(frames, comparisons=table).reading
+
+
+def findings(table: pd.DataFrame, *parameters: dict) -> list[Finding]:
+    reading = reading_of(table, *parameters)
+    return group_findings(probe_groups(reading, "layer_probe")[0], reading.judging)
 
 
 def texts(table: pd.DataFrame, *parameters: dict) -> list[str]:
-    groups = groups_of(table, *parameters)
-    return [plain(f) for f in group_findings(groups[0], Titles.of(groups), Settings())]
+    return [plain(finding) for finding in findings(table, *parameters)]
+
+
+def page_in(reading: Reading, analysis: str = "layer_probe") -> Page:
+    return page_of(analysis)(reading, analysis)
 
 
 def plain(finding: Finding) -> str:
     return str(finding).replace("\u00a0", " ")
+
+
+def section(page: Page, title: str) -> Section:
+    return next(section for section in page.sections if section.title == title)
 
 
 def test_a_loss_is_said_with_levels_interval_and_q() -> None:
@@ -42,6 +62,15 @@ def test_the_larger_direction_comes_first_and_the_others_by_their_range() -> Non
     assert "Layer 3 of tuned loses 1.2 points" in first
     assert "layers 2 and 4 lose 0.6 to 0.8 points" in first
     assert first.index("gains") < first.index("loses")
+
+
+def test_a_change_weighs_its_size_in_margins_and_what_claims_none_less_than_one() -> None:
+    change, steady, *_ = findings(comparison([0.0, -0.03, -0.02]))
+    assert (change.kind, change.weight) == ("lower", pytest.approx(6.0))
+    assert (steady.kind, steady.weight) == ("unchanged", 0.8)
+    assert change.key == ("layer_probe", "bank", "upos", "p0", "tuned")
+    small, *_ = findings(comparison([0.0, -0.003], half=0.001))
+    assert (small.kind, small.weight) == ("lower", 1.0)
 
 
 def test_a_change_that_is_found_but_small_is_called_small() -> None:
@@ -81,7 +110,7 @@ def test_best_layers_change_places_only_where_intervals_are_apart_in_both_models
     assert "change places" not in said, "the tuned model's intervals overlap"
 
 
-def test_two_copies_of_one_model_have_no_sentence_of_change() -> None:
+def test_two_runs_of_one_model_have_no_sentence_of_change() -> None:
     """Differences of up to 1.5 points whose intervals hold zero, as another seed leaves them."""
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -99,8 +128,9 @@ def test_differences_without_a_test_are_described_and_nothing_is_claimed() -> No
         "Part of speech: No layer of tuned has a verdict: differences are described, not tested; the largest "
         "difference is \u22125.0 points at layer 1 (81.0 \u2192 76.0)."
     )
-    assert overview(groups_of(table)).endswith("over 2 layers: described in 2 of 2 comparisons.")
-    assert "described" in dict(glossary(Settings(), 1, described=True))
+    reading = reading_of(table)
+    assert page_in(reading).overview.endswith("over 2 layers: described in 2 of 2 comparisons.")
+    assert "described" in dict(glossary(reading))
 
 
 def test_a_like_loss_on_the_control_task_is_said() -> None:
@@ -121,8 +151,8 @@ def test_without_a_control_task_nothing_is_said_of_selectivity() -> None:
 
 
 def across(table: pd.DataFrame, *parameters: dict) -> list[str]:
-    groups = groups_of(table, *parameters)
-    return [plain(f) for f in contrast_findings(groups, Titles.of(groups), Settings())]
+    groups = probe_groups(reading_of(table, *parameters), "layer_probe")
+    return [plain(finding) for finding in contrast_findings(groups)]
 
 
 def two(first: list[float], second: list[float]) -> pd.DataFrame:
@@ -161,110 +191,170 @@ def test_what_the_mlp_still_finds() -> None:
     assert across(two([0.0, 0.0], [0.0, 0.0]), CONVERGED, MLP) == []
 
 
-def test_the_page_opens_with_few_findings_of_the_preferred_setting() -> None:
-    tasks = [("bank", f"task{i}") for i in range(12)]
-    frames = small_frames(tasks, parameters=(DURRANI, CONVERGED))
-    groups = split_groups(frames.comparisons, read_settings(frames.cells))
-    assert {group.setting.protocol for group in primary(groups)} == {"converged"}
-    shown = headlines(groups, contrast_findings(groups, Titles.of(groups), Settings()), Titles.of(groups), Settings())
-    assert 3 <= len(shown) <= MOST
-    assert shown[-1].lead == "Protocol"
-    assert "lower in 12, unchanged in 24 and undecided in 12 of 48 comparisons" in overview(groups)
+def test_the_report_opens_with_few_findings_of_the_preferred_setting() -> None:
+    tasks = [("bank", f"task{i}") for i in range(5)]
+    page = page_in(small_frames(tasks, parameters=(DURRANI, CONVERGED)).reading)
+    blocks = [block for one in page.sections[:5] for block in one.blocks]
+    assert [block.closed for block in blocks[:2]] == [False, True]
+    assert {block.heading for block in blocks if not block.closed} == {"linear probe, converged"}
+    assert all(block.findings for block in blocks if block.closed)
+    assert section(page, "Change at a glance").findings[0].lead == "Protocol"
+    assert "lower in 5, unchanged in 10 and undecided in 5 of 20 comparisons" in page.overview
+    opening = take_opening([page])
+    assert 3 <= len(opening) <= MOST
+    assert {finding.key[3] for finding in opening if finding.key} == {"p1"}
 
 
 def test_two_tasks_of_one_model_are_told_apart_by_model_and_corpus_only_where_needed() -> None:
-    frames = small_frames([("bank", "upos"), ("web", "upos")], tuned=("a", "b"))
-    groups = split_groups(frames.comparisons, read_settings(frames.cells))
-    titles = Titles.of(groups)
-    assert [titles.group(group) for group in groups[:2]] == ["Part of speech (bank), a", "Part of speech (bank), b"]
+    page = page_in(small_frames([("bank", "upos"), ("web", "upos")], tuned=("a", "b")).reading)
+    assert [one.title for one in page.sections[:2]] == ["Part of speech (bank), a", "Part of speech (bank), b"]
+    assert page.sections[0].name == "bank/upos"
+
+
+def test_every_pooling_of_a_sentence_probe_is_a_group_of_its_own() -> None:
+    frames = small_frames(changes=[0.0, -0.03], analysis="sentence_probe")
+    known = frames.comparisons
+    results = pd.concat([frames.results.assign(pooling=name) for name in ("cls", "sentence_mean")])
+    other = known.assign(difference=known["difference"] + 0.01, pooling="sentence_mean")
+    comparisons = pd.concat([known.assign(pooling="cls"), other], ignore_index=True)
+    page = page_in(Frames(results, comparisons, frames.cells, frames.lock).reading, "sentence_probe")
+    assert page.title == "Sentences, layer by layer"
+    assert "over 2 poolings and 2 layers" in page.overview
+    first, second = page.sections[:2]
+    assert [first.title, second.title] == ["Part of speech, cls", "Part of speech, sentence_mean"]
+    assert [one.blocks[0].closed for one in (first, second)] == [False, False]
+    assert "loses 3.0 points" in first.findings[0].text and "loses 2.0 points" in second.findings[0].text
+    drawn = str(first.blocks[0].figures[1].spec)
+    assert "-3.0" in drawn and "-2.0" not in drawn
+
+
+def test_an_analysis_without_a_page_of_its_own_gets_the_default_one() -> None:
+    default = page_of("somebody_elses").__module__
+    assert default == "vestige.report.default"
+    assert page_of("../x").__module__ == page_of("layer_parts").__module__ == default
+    assert page_of("sentence_probe").__module__ == "vestige.report.pages.sentence_probe"
 
 
 def test_a_setting_with_several_values_is_named_in_words() -> None:
     cells = cells_frame({"inputs": ["layers", "mix"]}, {"inputs": ["mix"]}, {"inputs": None})
     assert [setting.name for setting in read_settings(cells).values()] == [
-        "inputs layers and mix",
+        "inputs layers, mix",
         "inputs mix",
         "inputs not set",
     ]
 
 
+def limits_of(frames: Frames, **other: object) -> list[str]:
+    return limits(replace(frames, **other).reading, [])
+
+
+def with_runs(frames: Frames, runs: dict[str, int]) -> pd.DataFrame:
+    """The comparisons of models with so many runs each."""
+    return pd.concat([frames.comparisons.assign(model=name, runs=number) for name, number in runs.items()])
+
+
 def test_one_run_is_about_one_checkpoint() -> None:
     frames = small_frames()
-    said = " ".join(caveats(frames.results, frames.comparisons, frames.lock, {"tuned": 1}))
+    said = " ".join(limits_of(frames))
     assert "One tuned run supports findings about this checkpoint (tuned) only" in said
     assert "itself tuned for sentence similarity" in said
-    said = " ".join(caveats(frames.results, frames.comparisons, lock_of(source="bert-base-cased"), {"tuned": 5}))
+    plain_source = {**frames.lock, "models": lock_of(source="bert-base-cased")["models"]}
+    said = " ".join(limits_of(frames, lock=plain_source, comparisons=with_runs(frames, {"tuned": 5})))
     assert "tuned: 5 fine-tuning runs, averaged" in said
     assert "checkpoint" not in said
     assert "similarity" not in said
-    said = " ".join(caveats(frames.results, frames.comparisons, frames.lock, {"a": 3, "b": 3, "c": 2}))
+    said = " ".join(limits_of(frames, comparisons=with_runs(frames, {"a": 3, "b": 3, "c": 2})))
     assert "a and b: 3 fine-tuning runs each, averaged" in said and "c: 2 fine-tuning runs, averaged" in said
 
 
-def test_labels_that_train_lacks_and_codes_that_still_fall_are_told() -> None:
-    frames = small_frames()
-    more = frames.results.iloc[:3].assign(
-        metric=["unseen_labels", "still_falling", "still_falling"], value=[7.0, 0.034, 0.002], subset="dev", n=90
-    )
-    said = caveats(pd.concat([frames.results, more]), frames.comparisons, frames.lock, {"tuned": 1})
-    assert sum("7 of 90 labels of dev do not occur in train" in line for line in said) == 1
-    assert sum("still got shorter by up to 3 % in the last tenth" in line for line in said) == 1
+@pytest.mark.parametrize("analysis", analysis_names())
+def test_everything_that_an_analysis_lost_is_reported(analysis: str) -> None:
+    """A row of every remark that it declares: a line each, and none where nothing was lost."""
+    frames, kind = small_frames(), find_analysis(analysis)
+    remarks = [metric for metric in kind.metrics if metric.role == "remark"]
+    declared = {**kind().declared(), "metrics": [metric.as_json() for metric in remarks]}
+    lock = {**frames.lock, "declared": {"p0": declared}}
+    rows = frames.results.iloc[[0] * len(remarks)].assign(
+        metric=[metric.name for metric in remarks], value=[metric.above + 7 for metric in remarks], n=900, layer=3,
+        split="train", subset="a cycle", model="base",
+    )  # fmt: skip
+    none = pd.DataFrame()
+    said = limits_of(frames, lock=lock, comparisons=none, results=rows)
+    silent = limits_of(frames, lock=lock, comparisons=none, results=rows.assign(value=0.0))
+    assert len(said) == len(silent) + len(remarks)
+    assert not any("{" in line or "nan" in line.lower() for line in said)
 
 
-def test_few_items_and_pairs_left_out_are_told() -> None:
-    frames = small_frames()
-    more = frames.results.iloc[:2].assign(metric=["items_per_unit", "left_out_pairs"], value=[0.5, 3.0], n=[100, 40])
-    said = " ".join(caveats(pd.concat([frames.results, more]), frames.comparisons, frames.lock, {"tuned": 1}))
-    assert "fewer words than units (100 words)" in said
-    assert "3 of 40 minimal pairs" in said
-
-
-def test_everything_that_was_lost_is_told() -> None:
+def test_what_a_probe_could_not_read_is_reported_with_its_numbers() -> None:
     frames = small_frames()
     lost = {
-        "left_out_targets": ("train: outside the sentence", 400.0, "400 of 900 targets are left out (train: outside"),
-        "shortened_targets": ("test", 20.0, "20 of 900 targets lost some of their words"),
-        "left_out_sentences": ("dev: a cycle", 90.0, "90 of 900 sentences are left out (dev: a cycle)"),
-        "untrained_blocks": (None, 5.0, "up to 5 of 900 blocks were sent by the uniform code"),
-        "dropped_fractions": (None, 2.0, "sent with the next (bank/upos: 2 of 900)"),
-        "unmatched_words": (None, 500.0, "500 of 900 words of the model have no partner in its reference"),
-        "truncated_words": (None, 7.0, "7 of 900 words were cut off"),
-        "rsa_undefined": (None, 1.0, "rsa of base is not defined at layer 0, where vectors do not differ"),
+        "truncated_words": (7, "bank/upos: 7 of 900 words were cut off because"),
+        "unseen_label_words": (3, "bank/upos: 3 of 900 words of the scored split carry a label that train lacks"),
     }
-    rows = frames.results.iloc[[0] * len(lost)].assign(
-        metric=list(lost), subset=[where for where, _, _ in lost.values()], value=[v for _, v, _ in lost.values()],
-        n=900, layer=0,
-    )  # fmt: skip
-    comparisons = frames.comparisons.assign(dropped_items=12)
-    said = caveats(pd.concat([frames.results, rows]), comparisons, frames.lock, {"tuned": 1})
-    for _, _, text in lost.values():
+    rows = frames.results.iloc[[0] * len(lost)].assign(metric=list(lost), value=[v for v, _ in lost.values()], n=900)
+    said = limits_of(
+        frames,
+        results=pd.concat([frames.results, rows]),
+        comparisons=frames.comparisons.assign(dropped_items=12),
+    )
+    for _, text in lost.values():
         assert sum(text in line for line in said) == 1, text
     assert sum("up to 12 scored items had no partner" in line for line in said) == 1
-    unsaid = caveats(pd.concat([frames.results, rows.assign(value=0.0)]), frames.comparisons, frames.lock, {"tuned": 1})
-    assert not any("900" in line or "not defined" in line or "no partner" in line for line in unsaid)
+    assert not any("no partner" in line for line in limits_of(frames))
+
+
+def test_outlier_units_are_said_by_model_and_layer() -> None:
+    frames = small_frames()
+    more = frames.results.iloc[:3].assign(metric="outlier_units", layer=[3, 4, 5], value=[1.0, 1.0, 2.0], model="base")
+    said = limits_of(frames, results=pd.concat([frames.results, more]))
+    assert any(
+        line.startswith("base has up to 2 outlier units at layers 3 to 5, more than 30 times as large") for line in said
+    )
 
 
 def test_every_term_is_explained_with_the_settings_of_the_study() -> None:
-    terms = dict(glossary(Settings(margin=0.01, confidence=0.9), 1))
-    assert {"p", "q", "unchanged", "undecided", "90 % interval"} <= set(terms)
-    assert "\u00b11 point" in terms["unchanged"]
-
-
-def test_outlier_units_are_said_by_model_and_layer():
     frames = small_frames()
-    more = frames.results.iloc[:3].assign(metric="outlier_units", layer=[3, 4, 5], value=[1.0, 1.0, 2.0], model="base")
-    said = caveats(pd.concat([frames.results, more]), frames.comparisons, frames.lock, {"tuned": 1})
-    assert any(
-        line.startswith("base: layers 3 to 5 are dominated by 1 to 2 outlier units, more than 30") for line in said
-    )
+    spec = {**frames.lock["spec"], "compare": {"confidence": 0.9, "margins": {"accuracy": 0.01}}}
+    comparisons = frames.comparisons.assign(margin=0.01)
+    terms = dict(glossary(replace(frames, lock={**frames.lock, "spec": spec}, comparisons=comparisons).reading))
+    assert {"p", "q", "unchanged", "undecided", "90 % interval"} <= set(terms)
+    assert "\u00b11 point of probe accuracy" in terms["margin"]
 
 
-def test_a_failed_probe_is_neither_the_largest_difference_nor_a_change():
+def test_a_failed_probe_is_neither_the_largest_difference_nor_a_change() -> None:
     frames = small_frames()
     failed = frames.comparisons.copy()
     failed.loc[failed["layer"] == 3, ["verdict", "q"]] = ["failed probe", float("nan")]
-    reading = Reading(frames.results, failed, frames.cells, frames.lock)
-    said = " ".join(finding.text for finding in reading.headlines)
+    reading = replace(frames, comparisons=failed).reading
+    said = " ".join(finding.text for finding in page_in(reading).findings)
     assert "layer 3" not in said.lower() and "loses" not in said
     page = render(reading)
     assert "a ridge a thousand times weaker" in page and "failed probe" in page
+
+
+def test_a_study_that_compares_nothing_has_curves_and_controls_and_no_finding() -> None:
+    frames = small_frames(tuned=())
+    page = page_in(frames.reading)
+    assert [one.title for one in page.sections] == ["Part of speech", "Controls"]
+    assert (page.findings, page.overview, page.lede) == ([], "", "")
+    (table,) = page.sections[1].blocks[1].tables
+    assert table.head[:3] == ["layer", "probe accuracy, base", "probe accuracy, random twin"]
+    assert "majority label 20.0 %" in table.caption.lower()
+
+
+def test_a_random_twin_that_is_all_there_is_has_its_curve() -> None:
+    """The cells of every other model failed."""
+    frames = small_frames(tuned=())
+    twin = frames.results[frames.results["model"] == "random twin"]
+    page = page_in(replace(frames, results=twin).reading)
+    assert "random twin" in str(page.sections[0].blocks[0].figures[0].spec)
+
+
+def test_the_baseline_of_the_control_task_stands_with_the_control_task() -> None:
+    frames = small_frames(analysis="sentence_probe")
+    more = frames.results.iloc[:1].assign(metric="control_majority", value=0.45)
+    reading = replace(frames, results=pd.concat([frames.results, more])).reading
+    (group,) = probe_groups(reading, "sentence_probe")
+    assert group.control is not None
+    assert list(group.control.levels.values()) == [0.45]
+    assert list(group.accuracy.levels.values()) == pytest.approx([0.2])

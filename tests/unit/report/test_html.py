@@ -10,7 +10,7 @@ from neuron_frames import neuron_frames
 from report_frames import CONVERGED, DURRANI, MLP, Frames, lock_of, results_frame, small_frames
 from report_page import EVIL, Page, page_of
 
-from vestige.report.charts import safe_json
+from vestige.report.drawing.script import safe_json
 
 
 @pytest.fixture(scope="module")
@@ -122,4 +122,7 @@ def test_a_study_that_compares_nothing_has_curves_and_controls(tmp_path: Path) -
 
 
 def test_a_baseline_far_below_is_told_instead_of_drawn(page: Page) -> None:
-    assert "Off the axis: random twin 60.1 %, word-type majority 70.0 % and majority label 20.0 %." in page.text
+    assert (
+        "Off the axis: random twin 60.1 %, majority label 20.0 % and majority label of the word type 70.0 %."
+        in page.text
+    )

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
@@ -9,34 +10,37 @@ from neuron_frames import (
     neuron_rows,
     ranker_rows,
     redundancy_rows,
+    retrained,
     selection_changes,
-    subset_comparison,
+    selection_comparison,
 )
-from report_frames import Frames, small_frames
+from report_frames import Frames
 
-from vestige.report.caveats import caveats
-from vestige.report.charts import Charts
-from vestige.report.explorer import explorer_note
-from vestige.report.neuron_frames import by_layer, label_homes, levels, search_grid
-from vestige.report.neuron_rows import NeuronGroup, subset_title
-from vestige.report.neurons import Block, neuron_blocks
+from vestige.report.pages import neuron_rankers, neuron_redundancy, neurons
+from vestige.report.pages.neuron_parts.findings import neuron_findings
+from vestige.report.pages.neuron_parts.frames import by_layer, label_homes, levels, search_grid
+from vestige.report.pages.neuron_parts.rows import ALL, NeuronTask, Selection
+from vestige.report.pages.neuron_parts.stability import stable
+from vestige.report.pages.neuron_parts.tasks import neuron_task
 from vestige.report.reading import Reading
+from vestige.report.types import Block, Page
+
+TIGHT, LOOSE = Selection("minimal", "", "delta", 0.005), Selection("minimal", "", "delta", 0.02)
 
 
-def reading_of(frames: Frames) -> Reading:
-    changes = pd.DataFrame() if frames.changes is None else frames.changes
-    return Reading(*frames.all, changes, frames.explorers)
+def page_of(frames: Frames) -> Page:
+    return neurons.page(frames.reading, "neurons")
 
 
-def group_of(frames: Frames) -> NeuronGroup:
-    (group,) = reading_of(frames).neuron_groups
-    return group
+def task_of(frames: Frames) -> NeuronTask:
+    (part,) = frames.reading.parts("neurons")
+    return neuron_task(frames.reading, part, "Neurons")
 
 
 def said(frames: Frames) -> list[str]:
-    reading = reading_of(frames)
-    (group,) = reading.neuron_groups
-    return [finding.text.replace("\u00a0", " ").replace("\u202f", " ") for finding in reading.findings_of(group)]
+    task = task_of(frames)
+    found = [*neuron_findings(task, frames.reading.judging), *stable(task)]
+    return [finding.text.replace("\u00a0", " ").replace("\u202f", " ") for finding in found]
 
 
 def about(texts: list[str], start: str) -> str:
@@ -45,7 +49,8 @@ def about(texts: list[str], start: str) -> str:
 
 
 def blocks_of(frames: Frames) -> dict[str, Block]:
-    return {block.heading: block for block in neuron_blocks(group_of(frames), "Part of speech", Charts())}
+    (section,) = page_of(frames).sections
+    return {block.heading: block for block in section.blocks}
 
 
 def without(frames: Frames, *metrics: str) -> Frames:
@@ -61,16 +66,16 @@ def test_how_few_are_enough_is_said_with_runs() -> None:
     )
 
 
-def all_needed(frames: Frames, subset: str, run: int | None = None) -> Frames:
+def all_needed(frames: Frames, selection: Selection, run: int | None = None) -> Frames:
     """The same tables, with a search for minimal sets that ended at all 2000 neurons."""
     rows = frames.results
-    chosen = (rows["metric"] == "minimal_neurons") & (rows["subset"] == subset)
+    chosen = (rows["metric"] == "minimal_neurons") & (rows["x"] == selection.x)
     chosen &= True if run is None else rows["tune_seed"].eq(run).fillna(False)
     return replace(frames, results=rows.assign(value=rows["value"].mask(chosen, 2000.0)))
 
 
 def test_where_the_search_ended_at_all_neurons_no_smaller_set_is_enough() -> None:
-    frames = all_needed(all_needed(neuron_frames(), "minimal within 0.5"), "minimal within 2")
+    frames = all_needed(all_needed(neuron_frames(), TIGHT), LOOSE)
     texts = said(frames)
     assert about(texts, "In base no") == (
         "In base no set smaller than all 2 000 neurons comes within 0.5 points of all of them on dev. "
@@ -87,15 +92,15 @@ def test_where_the_search_ended_at_all_neurons_no_smaller_set_is_enough() -> Non
 
 
 def test_a_set_that_one_delta_or_one_run_does_not_reach_is_left_out_of_the_spread() -> None:
-    text = about(said(all_needed(neuron_frames(), "minimal within 0.5")), "40 (2.0 %)")
+    text = about(said(all_needed(neuron_frames(), TIGHT)), "40 (2.0 %)")
     assert text.startswith("40 (2.0 %) of the 2 000 neurons of base are enough to come within 2 points of all of them")
     assert "In base no set smaller than all 2 000 neurons comes within 0.5 points" in text
-    assert about(said(all_needed(neuron_frames(), "minimal within 0.5")), "Of the 40 neurons")
-    once = all_needed(neuron_frames(), "minimal within 0.5", run=1)
+    assert about(said(all_needed(neuron_frames(), TIGHT)), "Of the 40 neurons")
+    once = all_needed(neuron_frames(), TIGHT, run=1)
     assert "100 (none in 1 of 2 runs) and 40 in tuned." in about(said(once), "100 (5.0 %)")
     (table,) = blocks_of(once)["How few neurons are enough"].tables
     assert "100 (none smaller in 1 of 2 runs)" in [row[2] for row in table.rows]
-    spread = by_layer(group_of(once), ["tuned"], "minimal within 0.5")
+    spread = by_layer(task_of(once), ["tuned"], TIGHT)
     assert spread["share"].tolist() == [0.1, 0.5, 0.3, 0.1], "that of the first run alone"
 
 
@@ -120,17 +125,18 @@ def test_the_gap_and_the_overlap_of_a_refit_stand_beside_the_ranking(overlap: fl
         "top 5 % in common; in base its objective of 0.370 may be 0.070 above the optimum."
     )
     assert ("is in part chance" in text) is warned
-    block = blocks_of(frames)["How sure is the ranking?"]
+    page = page_of(frames)
+    blocks = {block.heading: block for block in page.sections[0].blocks}
+    block = blocks["How sure is the ranking?"]
     assert block.tables[0].rows[0] == ["base", "0.370", "0.070", "0.375", "0.100", "85.0", "90.0"]
     assert ("Of tuned a re-fit has less than 80" in block.lede) is warned
-    assert blocks_of(frames)["How few neurons are enough"].tables[0].head[-1] == "re-fit in common (%)"
+    assert blocks["How few neurons are enough"].tables[0].head[-1] == "re-fit in common (%)"
     for heading in ("Where they are", "Labels"):
-        lede = blocks_of(frames)[heading].lede.replace("\u00a0", " ")
+        lede = blocks[heading].lede.replace("\u00a0", " ")
         assert lede.endswith("A re-fit has 82.0 % in base and 82.0 % in tuned of them in common.")
-    reading = reading_of(frames)
-    lines = caveats(reading.results, reading.comparisons, reading.lock, {})
-    assert any("as little as 79 % of the top 5 % in common (tuned)" in line for line in lines) is warned
-    assert ("may be here by chance" in explorer_note(reading)) is warned
+    assert page.limits[0].startswith("How few neurons are enough")
+    assert any("as little as 79 % of the top 5 % in common (tuned)" in line for line in page.limits) is warned
+    assert ("may be here by chance" in page.explorer_note) is warned
 
 
 def test_what_is_left_when_neurons_are_ablated_is_given_as_it_is() -> None:
@@ -158,7 +164,7 @@ def test_retrained_probes_are_compared_with_their_intervals() -> None:
 
 
 def test_overlapping_intervals_say_nothing_of_redundancy() -> None:
-    table = subset_comparison({"top 5% retrained": -0.02, "bottom 5% retrained": -0.025}, half=0.01)
+    table = selection_comparison({retrained("top"): -0.02, retrained("bottom"): -0.025}, half=0.01)
     assert "redundantly" not in " ".join(said(replace(neuron_frames(), comparisons=table)))
 
 
@@ -190,8 +196,8 @@ def test_what_refits_exchange_as_well_is_no_move(runs: int) -> None:
     assert "layers" not in text and "move" not in text
 
 
-def test_a_kept_run_without_refits_claims_no_move() -> None:
-    changes = selection_changes([-0.3, -0.34], p=0.01).drop(columns=["refit_base", "refit_tuned"])
+def test_without_refits_no_move_is_claimed() -> None:
+    changes = selection_changes([-0.3, -0.34], p=0.01).assign(refit_base=float("nan"), refit_tuned=float("nan"))
     frames = replace(neuron_frames(), changes=changes[changes["statistic"] != "left_beyond_refit"])
     assert not any("against base: " in text and "selection" in text for text in said(frames))
     _, exchange = blocks_of(frames)["What fine-tuning does to the selection"].tables
@@ -239,48 +245,58 @@ def test_every_block_of_a_full_study() -> None:
         "Top and bottom neurons, trained anew",
         "What fine-tuning does to the selection",
         "How the penalties were chosen",
+        "Every result along its axis",
     ]
 
 
 def test_rankings_compared_stand_by_themselves() -> None:
     frames = replace(neuron_frames(), results=neuron_results([*neuron_rows("base"), *ranker_rows()]))
-    reading = reading_of(frames)
-    _, group = reading.neuron_groups
-    (block,) = neuron_blocks(group, "Part of speech", Charts())
+    page = neuron_rankers.page(frames.reading, "neuron_rankers")
+    assert (page.title, [section.title for section in page.sections]) == (
+        "Neurons: rankings compared",
+        ["Part of speech"],
+    )
+    block, *_ = page.sections[0].blocks
     better, agreement = block.tables
     assert [list(row) for row in better.rows] == [["probe", "90.0"], ["probeless", "80.0"], ["random", "85.0"]]
     assert list(agreement.rows[2]) == ["random", "\u22120.02", "0.03", "\u2013"]
-    assert reading.findings_of(group) == []
-    assert len(block.charts) == 1
+    assert page.findings == []
+    assert len(block.figures) == 1
+
+
+def test_a_single_ranker_agrees_with_no_other() -> None:
+    rows = [row for row in ranker_rows() if row["metric"] == "accuracy" and row["subset"] == "probe"]
+    page = neuron_rankers.page(replace(neuron_frames(), results=neuron_results(rows)).reading, "neuron_rankers")
+    block, *_ = page.sections[0].blocks
+    assert "in common" not in block.lede and "correlations" not in block.lede
+    assert (len(block.figures), [list(row) for row in block.tables[0].rows]) == (0, [["probe", "90.0"]])
 
 
 @pytest.mark.parametrize(("reached", "told"), [(0.9, "200"), (0.896, "200"), (0.88, "not reached")])
 def test_redundancy_says_what_representatives_reach(reached: float, told: str) -> None:
     frames = replace(neuron_frames(), results=neuron_results([*neuron_rows("base"), *redundancy_rows(reached=reached)]))
-    _, group = reading_of(frames).neuron_groups
-    (block,) = neuron_blocks(group, "Part of speech", Charts())
+    page = neuron_redundancy.page(frames.reading, "neuron_redundancy")
+    assert page.title == "Neurons: redundancy"
+    (block,) = page.sections[0].blocks
     assert [list(row) for row in block.tables[0].rows] == [
-        ["all neurons", "\u2013", "91.0", "300"],
-        ["correlation 0.7", "900", "88.0", told],
+        ["all neurons", "\u2013", "\u2013", "91.0", "300"],
+        ["correlation 0.7", "900", "50", "88.0", told],
     ]
-    assert [title for title, _, _ in block.folded] == ["Within each layer of base"]
+    assert [folded.title for folded in block.folded] == ["Within each layer of base"]
 
 
-def test_further_analyses_have_titles_of_their_own() -> None:
-    rows = [*neuron_rows("base"), *ranker_rows(), *redundancy_rows()]
-    frames = neuron_frames()
-    cells = pd.DataFrame(
-        [
-            {"params": params, "analysis": name, "parameters": "{}"}
-            for params, name in (("n0", "neurons"), ("r0", "neuron_rankers"), ("c0", "neuron_redundancy"))
-        ]
-    )
-    reading = reading_of(replace(frames, results=neuron_results(rows), cells=cells))
-    assert [reading.neuron_title(group) for group in reading.neuron_groups] == [
-        "Part of speech",
-        "Part of speech: rankings compared",
-        "Part of speech: redundancy",
-    ]
+@pytest.mark.parametrize("page", [neuron_rankers.page, neuron_redundancy.page])
+def test_changes_of_further_analyses_stand_with_them(page: Callable[[Reading, str], Page]) -> None:
+    """Their probes are trained once, so that changes are described."""
+    name, params = ("neuron_rankers", "r0") if page is neuron_rankers.page else ("neuron_redundancy", "c0")
+    made = ranker_rows if params == "r0" else redundancy_rows
+    chosen = Selection("probe", "top", "share", 0.05) if params == "r0" else ALL
+    table = selection_comparison({chosen: -0.02}, analysis=name, params=params).assign(verdict="described")
+    results = neuron_results([*made("base"), *({**row, "reference": "base"} for row in made("tuned"))])
+    found = page(replace(neuron_frames(), results=results, comparisons=table).reading, name)
+    block, *_ = found.sections[0].blocks
+    assert block.tables[-1].rows[0][0] == ("probe, top 5\u00a0%" if params == "r0" else "all neurons")
+    assert [finding.weight for finding in found.findings] == ([] if params == "r0" else [0.2])
 
 
 def test_without_a_control_task_its_columns_are_gone() -> None:
@@ -304,7 +320,6 @@ def test_one_model_alone() -> None:
     texts = " ".join(said(frames))
     assert "fine-tuning" not in texts
     assert "What fine-tuning does to the selection" not in blocks_of(frames)
-    assert reading_of(frames).statement == "base (minilm), probed neuron by neuron for upos of bank."
 
 
 def test_a_random_twin_stands_in_tables_and_in_no_sentence() -> None:
@@ -319,49 +334,38 @@ def test_a_random_twin_stands_in_tables_and_in_no_sentence() -> None:
 
 
 def test_the_chosen_pair_is_marked_in_every_run() -> None:
-    grid = search_grid(group_of(neuron_frames()), "tuned")
+    grid = search_grid(task_of(neuron_frames()), "tuned")
     chosen = grid[grid["chosen"] > 0]
     assert chosen[["l1", "l2", "chosen"]].to_numpy().tolist() == [[0.001, 0.0, 2]]
     assert len(grid) == 4
 
 
 def test_frames_of_charts() -> None:
-    group = group_of(neuron_frames())
-    spread = by_layer(group, ["base", "tuned"], "minimal within 0.5").set_index(["model", "layer"])
+    task = task_of(neuron_frames())
+    spread = by_layer(task, ["base", "tuned"], TIGHT).set_index(["model", "layer"])
     assert spread.loc[("tuned", 1), "share"] == pytest.approx((0.5 + 60 / 110) / 2)
     assert spread.loc[("tuned", 1), ["low", "high"]].tolist() == pytest.approx([0.5, 60 / 110])
-    assert set(levels(group)["value"].round(4)) == {0.92, 0.915, 0.9}
-    assert len(label_homes(group, "minimal within 0.5")) == 2 * 3
+    assert set(levels(task)["value"].round(4)) == {0.92, 0.915, 0.9}
+    assert len(label_homes(task, TIGHT)) == 2 * 3
 
 
-def test_rows_of_neurons_are_no_layer_probes() -> None:
-    neurons, layers = neuron_frames(), small_frames()
-    results = pd.concat([layers.results.assign(analysis="layer_probe"), neurons.results], ignore_index=True)
-    comparisons = pd.concat([layers.comparisons, neurons.comparisons], ignore_index=True)
-    cells = pd.concat([layers.cells, neurons.cells], ignore_index=True)
-    both = Reading(results, comparisons, cells, layers.lock, neurons.changes)
-    alone = reading_of(layers)
-    assert both.accuracy["value"].tolist() == alone.accuracy["value"].tolist()
-    assert [group.key for group in both.groups] == [group.key for group in alone.groups]
-    assert both.groups[0].rows["layer"].dtype.kind == "i"
-    assert both.settings["p0"].name == alone.settings["p0"].name == "linear probe, converged"
-    assert len(both.headlines) == len(alone.headlines)
-    assert len(both.neuron_headlines) == 4
-    assert both.statement.endswith("; probed neuron by neuron for upos of bank.")
+def test_selections_as_a_reader_says_them() -> None:
+    assert retrained("top").title == "top 5\u00a0%, retrained"
+    assert Selection("ablated", "random", "share", 0.2).title == "random 20\u00a0%, others ablated"
+    assert Selection("minimal", "", "delta", 0.01).title == "minimal set within 1 point"
+    assert ALL.title == "all neurons"
 
 
-def test_old_comparisons_without_subsets() -> None:
-    frames = neuron_frames()
-    old = Reading(frames.results, small_frames().comparisons, frames.cells, frames.lock)
-    assert old.neuron_groups[0].compared.empty
-    assert len(old.groups) == 1
-    assert reading_of(small_frames()).neuron_groups == []
-
-
-def test_subsets_as_a_reader_says_them() -> None:
-    assert subset_title("top 5% retrained") == "top 5\u00a0%, retrained"
-    assert subset_title("minimal within 1") == "minimal set within 1 point"
-    assert subset_title("all") == "all neurons"
+def test_a_shown_change_weighs_its_margins_and_notes_less_than_one() -> None:
+    found = page_of(neuron_frames()).findings
+    weights = {finding.text.split(" ")[0]: finding.weight for finding in found if finding.kind != "note"}
+    assert weights == {"tuned": pytest.approx(10)}, "five points, half a point being nothing"
+    assert [finding.weight for finding in found if finding.kind == "note"] == [1.0, 0.7, 0.6, 0.5, 0.4, 0.3]
+    assert {finding.lead for finding in found} == {"Neurons: Part of speech"}
+    assert {finding.key[:4] for finding in found} == {("neurons", "bank", "upos", "n0")}
+    undecided = replace(neuron_frames(), changes=selection_changes([-0.3], p=0.2))
+    assert about(said(undecided), "Top 5 %")
+    assert [finding.weight for finding in page_of(undecided).findings if finding.kind == "undecided"] == [0.4]
 
 
 def test_many_labels_are_cut_in_the_middle() -> None:
@@ -374,6 +378,6 @@ def test_many_labels_are_cut_in_the_middle() -> None:
 
 
 def test_charts_hold_no_missing_numbers() -> None:
-    charts = Charts()
-    neuron_blocks(group_of(neuron_frames(runs=1)), "x", charts)
-    assert "NaN" not in json.dumps(charts.specs)
+    figures = [figure for block in blocks_of(neuron_frames(runs=1)).values() for figure in block.figures]
+    assert len(figures) == 17
+    assert "NaN" not in json.dumps([figure.spec for figure in figures])

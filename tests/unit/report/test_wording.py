@@ -1,6 +1,11 @@
 import pytest
 
-from vestige.report.wording import bare_chance, chance, layers, percent, points, size, span, task_title, threshold
+from vestige.analyses.metric import Metric
+from vestige.report import numbers
+from vestige.report.wording import bare_chance, chance, layers, percent, task_title
+
+SHARE = Metric("accuracy", "accuracy", "percent", decimals=1)
+LOSS = Metric("loss", "loss", "nats", decimals=3)
 
 
 @pytest.mark.parametrize(
@@ -18,18 +23,23 @@ def test_layers_are_named_in_order_with_runs_joined(numbers: list[int], text: st
     assert layers(numbers) == text
 
 
-def test_points_carry_a_true_minus_and_no_negative_zero() -> None:
-    assert points(-0.0312) == "\u22123.1"
-    assert points(0.012) == "+1.2"
-    assert points(-0.0001) == points(0.0001) == "0.0"
-    assert span(-0.039, -0.023) == "\u22123.9 to \u22122.3"
+def test_changes_carry_a_true_minus_and_no_negative_zero() -> None:
+    assert numbers.change(SHARE, -0.0312) == "\u22123.1"
+    assert numbers.change(SHARE, 0.012, 1) == "+1.20"
+    assert numbers.change(SHARE, -0.0001) == numbers.change(SHARE, 0.0001) == "0.0"
+    assert numbers.span(SHARE, -0.039, -0.023) == "\u22123.9 to \u22122.3"
+    assert numbers.moved(LOSS, 2, 2.5).split() == ["2.000", "\u2192", "2.500"]
 
 
-def test_levels_sizes_and_missing_values() -> None:
-    assert percent(0.8264) == "82.6"
-    assert percent(float("nan")) == bare_chance(float("nan")) == "\u2013"
-    assert size(-0.031) == "3.1 points"
-    assert (threshold(0.005), threshold(0.01)) == ("0.5 points", "1 point")
+def test_levels_amounts_and_missing_values() -> None:
+    nothing = float("nan")
+    assert percent(0.8264) == numbers.text(SHARE, 0.8264) == "82.6"
+    assert percent(nothing) == bare_chance(nothing) == numbers.span(LOSS, nothing, nothing) == "\u2013"
+    assert numbers.level(LOSS, 2.0, 1.9, 2.1).split() == ["2.000", "(1.900", "to", "2.100)"]
+    assert (numbers.amount(SHARE, -0.031), numbers.amount(LOSS, 0.02)) == ("3.1 points", "0.020 nats")
+    margins = [numbers.margin(SHARE, 0.005), numbers.margin(SHARE, 0.01), numbers.margin(LOSS, 0.02)]
+    assert margins == ["0.5 points", "1 point", "0.02 nats"]
+    assert (numbers.axis_title(SHARE), numbers.change_title(LOSS)) == ("accuracy (%)", "change (nats)")
 
 
 def test_chances_are_not_written_as_zero() -> None:

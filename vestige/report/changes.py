@@ -1,0 +1,132 @@
+"""What fine-tuning changed, in sentences and tables made from the declaration of a metric.
+
+Every number in a sentence is a number of the table `comparisons`; a change is claimed only where the verdict is.
+"""
+
+import pandas as pd
+
+from vestige.analyses.metric import LAYER, WHOLE, Axis, Metric
+from vestige.comparison.differences import FAILED, Settings
+from vestige.report import numbers
+from vestige.report.reading import Part
+from vestige.report.types import Finding, Table
+from vestige.report.wording import GLUE, bare_chance, capital, chance, listing
+
+_OTHER = {"lower": "higher", "higher": "lower"}
+WEIGHTS = {"unchanged": 0.8, "undecided": 0.4, "described": 0.2}
+"""How much a finding matters that claims no change; one that does weighs its size in margins, at least 1."""
+_APART = ("split", "pooling", "label", "input", "side", "subset", "subset2", "head")
+"""Columns that tell places on one axis apart."""
+
+
+def of(part: Part, metric: Metric) -> pd.DataFrame:
+    """The comparisons of one metric."""
+    return part.changes[part.changes["metric"] == metric.name] if len(part.changes) else part.changes
+
+
+def change_findings(part: Part, metric: Metric, judging: Settings, lead: str) -> list[Finding]:
+    """A finding for every tuned model, the largest changes first."""
+    found: list[Finding] = []
+    if part.changes.empty:
+        return found
+    for model, rows in of(part, metric).dropna(subset=["difference"]).groupby("model", sort=False):
+        text, kind = _sentence(metric, rows, judging)
+        key = (part.declared.analysis, part.corpus, part.task, part.params, str(model))
+        found.append(Finding(lead, text, kind, weight(rows, kind), key))
+    return sorted(found, key=lambda finding: -finding.weight)
+
+
+def weight(rows: pd.DataFrame, kind: str) -> float:
+    """How much a finding of these comparisons matters; `kind` is the verdict it goes by."""
+    if kind not in _OTHER:
+        return WEIGHTS.get(kind, WEIGHTS["described"])
+    shown = rows[rows["verdict"].isin(_OTHER)]
+    return max(1.0, float((shown["difference"].abs() / shown["margin"]).max()))
+
+
+def with_numbers(metric: Metric, row: pd.Series, judging: Settings) -> str:
+    """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'; interval and q where there are any."""
+    parts = [numbers.moved(metric, row["base"], row["tuned"])]
+    if pd.notna(row["low"]):
+        level = f"{100 * judging.confidence:g}{GLUE}% interval"
+        parts.append(f"{level} {numbers.span(metric, row['low'], row['high'])}")
+    if pd.notna(row["q"]):
+        parts.append(chance("q", row["q"]))
+    return f"({', '.join(parts)})"
+
+
+def change_table(part: Part, metric: Metric, axis: Axis, rows: pd.DataFrame) -> Table:
+    """The changes of one tuned model along an axis: a line a place."""
+    first = rows.iloc[0]
+    apart = [name for name in _APART if rows[name].nunique(dropna=False) > 1]
+    where = [numbers.axis_name(axis)] if axis.name else []
+    lines = []
+    for _, row in rows.iterrows():
+        place = [numbers.place_cell(axis, row["x"])] if axis.name else []
+        lines.append([*("" if pd.isna(row[name]) else str(row[name]) for name in apart), *place, *_cells(metric, row)])
+    head = [*apart, *where, first["reference"], first["model"], "change", "interval", "q", "verdict"]
+    if not apart and not where:
+        head, lines = ["metric", *head], [[metric.title, *line] for line in lines]
+    caption = capital(f"{numbers.axis_title(metric)}, {first['model']} minus {first['reference']}")
+    return Table(caption, head, lines, tuple(rows["verdict"]), max(1, len(apart)))
+
+
+def _cells(metric: Metric, row: pd.Series) -> list[str]:
+    further = 1 if metric.unit == "percent" else 0
+    return [
+        numbers.text(metric, row["base"]),
+        numbers.text(metric, row["tuned"]),
+        numbers.change(metric, row["difference"], further),
+        numbers.span(metric, row["low"], row["high"], further),
+        bare_chance(row["q"]),
+        str(row["verdict"]),
+    ]
+
+
+def _sentence(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[str, str]:
+    """What is said of one model and metric, and the verdict it goes by."""
+    model, reference = rows["model"].iloc[0], rows["reference"].iloc[0]
+    rows = rows[rows["verdict"] != FAILED]
+    if rows.empty:
+        return f"All probes of {model} or {reference} failed: nothing is shown of {metric.title}.", "described"
+    shown, within = rows[rows["verdict"].isin(_OTHER)], numbers.margin(metric, rows["margin"].max())
+    same, everywhere = rows[rows["verdict"] == "unchanged"], " everywhere" * (len(rows) > 1)
+    if len(same) == len(rows):
+        return f"In {model}, {metric.title} is as in {reference}{everywhere}, within \u00b1{within}.", "unchanged"
+    chosen = shown if len(shown) else rows
+    top = chosen.loc[chosen["difference"].abs().idxmax()]
+    where = f"{_places(metric, top.to_frame().T)} {with_numbers(metric, top, judging)}"
+    if rows["q"].isna().all():
+        text = f"Differences of {metric.title} between {model} and {reference} are described, not tested"
+        return f"{text}{'; the largest is' * bool(everywhere)}{where}.", "described"
+    if shown.empty:
+        nowhere = "nowhere" if everywhere else "not"
+        text = f"In {model}, {metric.title} is {nowhere} shown to differ from {reference}; the"
+        return f"{text}{' largest' * bool(everywhere)} difference is{where}.", "undecided"
+    verdict = str(top["verdict"])
+    text = f"In {model}, {metric.title} is {verdict} than in {reference}{where}"
+    for name in (verdict, _OTHER[verdict]):
+        rest = shown[(shown["verdict"] == name) & (shown.index != top.name)]
+        if len(rest):
+            text += f"; {'also' if name == verdict else name}{_places(metric, rest)}"
+    if len(same):
+        text += f"; unchanged within \u00b1{within}{_places(metric, same)}"
+    return f"{text}.", verdict
+
+
+def _places(metric: Metric, rows: pd.DataFrame) -> str:
+    """' at layers 2 to 4', ' for mix and top', ' at layer 6 for cls'; empty of a whole model."""
+    apart = [name for name in _APART if rows[name].notna().any()]
+    axes = {axis.name: axis for axis in metric.along}
+    found: dict[tuple[str, str], list[float]] = {}
+    for _, row in rows.iterrows():
+        own = axes.get(row["axis"]) if pd.notna(row["axis"]) else LAYER if pd.notna(row["layer"]) else WHOLE
+        axis = own or Axis(str(row["axis"]), str(row["axis"]))
+        variant = ", ".join(f"{name} {row[name]}" for name in apart if pd.notna(row[name]))
+        at = row["layer"] if axis is LAYER else 0.0 if axis is WHOLE else row["x"]
+        found.setdefault((variant, axis.name), []).append(float(at))
+    texts = [
+        f"{f' at {numbers.places(axes.get(name, LAYER), at)}' if name else ''}{f' for {variant}' if variant else ''}"
+        for (variant, name), at in found.items()
+    ]
+    return f" {listing([text.strip() for text in texts])}" if any(texts) else ""

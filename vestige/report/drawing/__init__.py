@@ -1,0 +1,1 @@
+"""Charts as Vega-Lite specifications, and pictures: what pages put into figures."""

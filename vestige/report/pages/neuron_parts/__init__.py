@@ -1,0 +1,1 @@
+"""What the pages of neuron analyses share: rows taken apart, tables, findings, charts, the explorer."""

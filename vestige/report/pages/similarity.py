@@ -1,0 +1,36 @@
+"""Similarity to the reference: how far representations moved, and how the domain of the tuning bears on it."""
+
+from collections.abc import Iterator
+
+from vestige.analyses.metric import LAYER
+from vestige.report import curves, default, notes
+from vestige.report.pages.domains import domain_block, domain_findings
+from vestige.report.reading import Part, Reading
+from vestige.report.types import Page
+
+
+def page(reading: Reading, analysis: str) -> Page:
+    """The default page; in words, the least similar layers of every model, and the corpora it is compared on."""
+    found = default.noted_page(
+        reading,
+        analysis,
+        "How far representations moved",
+        "How alike the same inputs are in the tuned model and its reference, layer by layer: 1 says that they are "
+        "the same up to what the measure leaves open (scale, rotation, or any linear map).",
+        _least_alike,
+    )
+    for section, part in zip(found.sections, reading.parts(analysis), strict=True):
+        if len(part.domains):
+            for _, mine in part.domains.groupby("model", sort=False):
+                section.blocks.append(domain_block(reading, part, mine))
+            section.findings += domain_findings(reading, part, default.lead_of(part, found.title))
+    return found
+
+
+def _least_alike(part: Part, model: str) -> Iterator[tuple[float, str]]:
+    for metric in curves.of_metric(part):
+        points = notes.points(curves.curve_frame(part.rows, metric, LAYER), model)
+        if len(points) > 1:
+            where = notes.span(metric, LAYER, points)
+            yield -float(points["value"].min()), f"{metric.title} of {model} and its reference is {where}."
+            return
