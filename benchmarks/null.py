@@ -20,14 +20,12 @@ import torch
 
 from vestige.analyses import find_analysis
 from vestige.analyses.base import Inputs
-from vestige.comparison.codes import compare_codes
-from vestige.comparison.differences import Settings, compare_items, control_false_discoveries
-from vestige.comparison.edges import compare_edges
-from vestige.comparison.trees import compare_trees
+from vestige.comparison.differences import Settings, control_false_discoveries
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
 from vestige.models.files.load import load_model
 from vestige.representations.extract import represent
+from vestige.study.differences import compare_declared
 from vestige.study.null import claims, null_study, null_table
 
 HERE = Path(__file__).parent
@@ -42,11 +40,7 @@ ANALYSES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "layer probe, durrani": ("layer_probe", "words/xpos", {"protocol": "durrani"}),
     "layer probe, mlp": ("layer_probe", "words/xpos", {"probe": "mlp", "control": False}),
     "sentence probe, converged": ("sentence_probe", "sentences/bigram_shift", {"control": "none"}),
-    "sentence probe, senteval": (
-        "sentence_probe",
-        "sentences/bigram_shift",
-        {"control": "none", "protocol": "senteval"},
-    ),
+    "sentence probe, senteval": ("sentence_probe", "sentences/bigram_shift", SENTEVAL),
     "structural probe": ("structural_probe", "words/head", {"rank": 64}),
     "edge probe": ("edge_probe", "arcs/dependency_arcs", EDGES),
     "description length, linear": ("description_length", "words/xpos", {"control": False}),
@@ -92,22 +86,14 @@ def _other_seeds(
     """The same vectors, three seeds of the probes against three others."""
     corpus, label = task.split("/")
     made = find_analysis(analysis)(**{**settings, "seeds": 2 * SEEDS})
-    found = {
-        split: represent(encoder, sentences, made.poolings, cache=cache)[made.poolings[0]]
-        for split, sentences in known[corpus].splits.items()
-    }
+    found: dict[str, dict[str, Any]] = {pooling: {} for pooling in made.poolings}
+    for split, sentences in known[corpus].splits.items():
+        for pooling, representations in represent(encoder, sentences, made.poolings, cache=cache).items():
+            found[pooling][split] = representations
     outcome = made.run(Inputs(known[corpus].task(label), found, "minilm"))
-    compared = []
-    if "codes" in outcome.tables:
-        compared.append(compare_codes(*_halves(outcome.tables["codes"])))
-    elif analysis == "edge_probe":
-        compared.append(compare_edges(*_halves(outcome.tables["sentences"])))
-    else:
-        base, others = _halves(outcome.items)
-        compared.append(compare_items(base, others, metric=made.right, stochastic=True))
-        if "sentences" in outcome.tables:
-            compared.append(compare_trees(*_halves(outcome.tables["sentences"])))
-    judged = control_false_discoveries(pd.concat(compared, ignore_index=True))
+    tables = {"items": outcome.items, **outcome.tables}
+    metrics = [metric for metric in made.given if metric.compared is not None and tables.get(metric.compared.table)]
+    judged = control_false_discoveries(compare_declared(metrics, lambda name: _halves(tables[name]), stochastic=True))
     return [
         {
             "metric": metric,

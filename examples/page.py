@@ -1,6 +1,5 @@
 """What the pages of the examples share: the tables they are written from, markdown tables, figures, claims."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +15,9 @@ import vl_convert
 
 from examples.verdicts import Claim
 from vestige.report.markdown import markdown_table
-from vestige.report.tables import Table
+from vestige.report.types import Table
 from vestige.report.wording import listing
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 RULE = (
     "*Agrees* needs a 95 % interval (or several) on the side that the paper names, *Differs* one on the other side, "
@@ -100,30 +99,16 @@ def pick(results: pd.DataFrame, **where: Any) -> pd.DataFrame:
     return results
 
 
-def one(results: pd.DataFrame, metric: str, **where: Any) -> float:
-    """The one number a metric has there, or the mean over runs."""
+def one(results: pd.DataFrame, metric: str, column: str = "value", **where: Any) -> float:
+    """The one number a metric has there, or the mean over runs; `column` low or high: that end of its interval."""
     rows = pick(results, metric=metric, **where)
     if rows.empty:
         raise LookupError(f"no {metric} where {where}")
-    return float(rows["value"].mean())
+    return float(rows[column].mean())
 
 
-def judged(run: StudyRun) -> pd.DataFrame:
-    """The comparisons of a run; those of probes that chance trains, and that were trained once, are only described."""
-    chance = {row.params: _by_chance(row) for row in run.tables.cells.drop_duplicates("params").itertuples()}
-    table = run.comparisons.astype({"difference": float, "low": float, "high": float})
-    once = table["params"].map(chance).astype(bool) & (table["seeds"].astype(float) < 2)
-    return table.assign(verdict=table["verdict"].astype(object).where(~once, "described"))
-
-
-def _by_chance(cell: Any) -> bool:
-    """Whether another seed trains another probe."""
-    settings = json.loads(cell.parameters)
-    if cell.analysis == "description_length":  # spans are read by pieces
-        return settings["code"] == "variational" or settings["probe"] == "mlp" or settings["pooling"] == "pieces"
-    if cell.analysis in ("layer_probe", "sentence_probe"):
-        return settings["protocol"] != "converged" or settings["probe"] == "mlp"
-    return cell.analysis in ("edge_probe", "structural_probe")
+ENDS = ("value", "low", "high")
+"""Columns of a number and its interval."""
 
 
 def stands_out(row: Any) -> str:

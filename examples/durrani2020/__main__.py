@@ -1,12 +1,14 @@
 """The page of this example: `python -m examples.durrani2020 RUN` keeps the tables of a run and writes it."""
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
-from examples.durrani2020.claims import KEPT, LOOSE, TASKS, TIGHT, claims
+from examples.durrani2020.claims import ALL, KEPT, LOOSE, TASKS, TIGHT, claims
 from examples.page import Page, command, one, percent, pick
 from vestige.report.wording import listing
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 
 def build(page: Page) -> None:
@@ -51,36 +53,30 @@ def _head(page: Page, results: dict[str, pd.DataFrame]) -> None:
 
 def _ablation(page: Page, results: dict[str, pd.DataFrame], metric: str, caption: str) -> None:
     rows = [
-        [kept, *(percent(one(found, metric, subset=subset)) for found in results.values())]
-        for kept, subset in KEPT.items()
+        [kept, *(percent(one(found, metric, **where)) for found in results.values())] for kept, where in KEPT.items()
     ]
     page.table(["", *results], rows, caption)
 
 
-def _minimal(page: Page, results: dict[str, pd.DataFrame], subset: str, split: str, caption: str) -> None:
-    def line(name: str, metric: str, which: str) -> list[str]:
-        return [name, *(percent(one(found, split + metric, subset=which)) for found in results.values())]
+def _minimal(page: Page, results: dict[str, pd.DataFrame], chosen: dict[str, Any], split: str, caption: str) -> None:
+    def line(name: str, metric: str, where: dict[str, Any]) -> list[str]:
+        return [name, *(percent(one(found, split + metric, **where)) for found in results.values())]
 
     sizes = [
-        f"{one(found, 'minimal_neurons', subset=subset):.0f} / {100 * one(found, 'minimal_share', subset=subset):.0f} %"
+        f"{one(found, 'minimal_neurons', **chosen):.0f} / {100 * one(found, 'minimal_share', **chosen):.0f} %"
         for found in results.values()
     ]
     rows = [["all neurons", *(f"{one(found, 'neurons'):.0f}" for found in results.values())], ["selected", *sizes]]
-    rows += [line("accuracy, all", "accuracy", "all"), _selected(results, split, subset)]
-    rows += [line("selectivity, all", "selectivity", "all"), line("selectivity, selected", "selectivity", subset)]
+    for metric in ("accuracy", "selectivity"):
+        rows += [line(f"{metric}, all", metric, ALL), line(f"{metric}, selected", metric, chosen)]
     page.table(["", *results], rows, caption)
-
-
-def _selected(results: dict[str, pd.DataFrame], split: str, subset: str) -> list[str]:
-    values = (one(found, f"{split}accuracy", subset=subset, axis="delta") for found in results.values())
-    return ["accuracy, selected", *map(percent, values)]
 
 
 def _data(page: Page, run: StudyRun) -> None:
     rows = []
     for name, (corpus, task) in TASKS.items():
         splits = run.tables.lock["corpora"][corpus]["splits"]
-        labels = pick(run.results, corpus=corpus, task=task, metric="label_neurons", subset=TIGHT)["label"].nunique()
+        labels = pick(run.results, corpus=corpus, task=task, metric="label_neurons", **TIGHT)["label"].nunique()
         sizes = [f"{splits[split]['sentences']} ({splits[split]['words']})" for split in ("train", "dev", "test")]
         rows.append([name, *sizes, str(labels)])
     page.table(["", "train", "dev", "test", "tags"], rows, "Table 4: sentences (words), and tags in train")
@@ -95,9 +91,7 @@ def _spread(page: Page, results: dict[str, pd.DataFrame]) -> None:
     frames = [
         pd.DataFrame({"task": name, "layer": range(len(counts)), "neurons": counts})
         for name, rows in results.items()
-        for counts in [
-            pick(rows, metric="selected_neurons", subset=TIGHT).sort_values("layer")["value"].to_numpy(float)
-        ]
+        for counts in [pick(rows, metric="selected_neurons", **TIGHT).sort_values("layer")["value"].to_numpy(float)]
     ]
     chart = (
         alt.Chart(pd.concat(frames))
@@ -119,7 +113,7 @@ def _labels(page: Page, results: dict[str, pd.DataFrame]) -> None:
     )
     rows = []
     for name, found in results.items():
-        exclusive, shared = (one(found, metric, subset=TIGHT) for metric in ("exclusive_neurons", "shared_neurons"))
+        exclusive, shared = (one(found, metric, **TIGHT) for metric in ("exclusive_neurons", "shared_neurons"))
         rows.append([name, f"{exclusive:.0f}", f"{shared:.0f}", f"{100 * exclusive / (exclusive + shared):.0f} %"])
     page.table(["", "of one label", "of several", "share of one label"], rows)
     for name, found in results.items():
@@ -128,8 +122,8 @@ def _labels(page: Page, results: dict[str, pd.DataFrame]) -> None:
 
 def _label_chart(rows: pd.DataFrame) -> alt.Chart:
     """The forty labels with most neurons and the twenty with fewest, where there are more."""
-    sizes = pick(rows, metric="label_neurons", subset=TIGHT).set_index("label")["value"].astype(float)
-    homes = pick(rows, metric="dominant_layer", subset=TIGHT).set_index("label")["value"].astype(float)
+    sizes = pick(rows, metric="label_neurons", **TIGHT).set_index("label")["value"].astype(float)
+    homes = pick(rows, metric="dominant_layer", **TIGHT).set_index("label")["value"].astype(float)
     sizes = sizes.sort_values(ascending=False, kind="stable")
     if len(sizes) > 60:
         sizes = pd.concat([sizes.head(40), sizes.tail(20)])
@@ -149,16 +143,15 @@ def _label_chart(rows: pd.DataFrame) -> alt.Chart:
 
 
 def _rankers(page: Page, rows: pd.DataFrame) -> None:
-    accuracy = pick(rows, metric="accuracy").set_index("subset")["value"].astype(float)
-    names = list(dict.fromkeys(subset.rsplit(" top ", 1)[0] for subset in accuracy.index))
-    shares = list(dict.fromkeys(subset.rsplit(" top ", 1)[1] for subset in accuracy.index))
-    spearman = pick(rows, metric="agreement_spearman").set_index("subset")["value"].astype(float)
+    accuracy = pick(rows, metric="accuracy").set_index(["subset", "x"])["value"].astype(float)
+    names, shares = (list(dict.fromkeys(accuracy.index.get_level_values(level))) for level in ("subset", "x"))
+    spearman = pick(rows, metric="agreement_spearman", subset="probe").set_index("subset2")["value"].astype(float)
     lines = [
-        [name.replace("_", " "), *(percent(accuracy[f"{name} top {share}"]) for share in shares), *rho]
+        [name.replace("_", " "), *(percent(accuracy[name, share]) for share in shares), rho]
         for name in names
-        for rho in [[f"{spearman[f'probe & {name}']:.2f}" if name != "probe" else "\u2013"]]
+        for rho in [f"{spearman[name]:.2f}" if name != "probe" else "\u2013"]
     ]
-    below = [name for name in names if accuracy[f"{name} top 10%"] < accuracy["random top 10%"]]
+    below = [name for name in names if accuracy[name, 0.1] < accuracy["random", 0.1]]
     page.text(
         "Penalties are not those of the tables above and differ between the two tables here (tops are trained with "
         "l2 = 0.001 alone, representatives with l1 = l2 = 0.001): numbers are to be compared within a table only.",
@@ -167,22 +160,21 @@ def _rankers(page: Page, rows: pd.DataFrame) -> None:
         + (listing([name.replace("_", " ") for name in below]) or "no ranker")
         + " scored lower than the random draw.",
     )
-    page.table(["ranker", *(f"top {share}" for share in shares), "Spearman with the probe's"], lines)
+    page.table(["ranker", *(f"top {100 * share:g}%" for share in shares), "Spearman with the probe's"], lines)
 
 
 def _redundancy(page: Page, rows: pd.DataFrame, neurons: pd.DataFrame) -> None:
     within = one(rows, "dev_accuracy", subset="all") - float(pick(rows, metric="minimal_neurons")["x"].iloc[0])
 
-    def minimal(name: str) -> str:
-        reached = one(rows, "minimal_dev_accuracy", subset=name) >= within
-        return f"{one(rows, 'minimal_neurons', subset=name):.0f}" if reached else "not reached"
+    def minimal(**where: Any) -> str:
+        reached = one(rows, "minimal_dev_accuracy", **where) >= within
+        return f"{one(rows, 'minimal_neurons', **where):.0f}" if reached else "not reached"
 
-    everything = ["all neurons", "", "", percent(one(rows, "accuracy", subset="all")), minimal("all neurons")]
-    lines = [everything]
+    lines = [["all neurons", "", "", percent(one(rows, "accuracy", **ALL)), minimal(**ALL)]]
     for x in sorted(pick(rows, metric="clusters")["x"].unique(), reverse=True):
-        name = f"representatives at {x:g}"
+        representatives = percent(one(rows, "accuracy", subset="representatives", x=x))
         counts = [f"{one(rows, metric, x=x, layer=None):.0f}" for metric in ("clusters", "clusters_over_layers")]
-        lines.append([f"correlation {x:g}", *counts, percent(one(rows, "accuracy", subset=name)), minimal(name)])
+        lines.append([f"correlation {x:g}", *counts, representatives, minimal(subset="representatives", x2=x)])
     within_layers = pick(rows, metric="clusters")
     least = float(within_layers[within_layers["layer"].notna()]["value"].min())
     width = one(neurons, "neurons") / within_layers["layer"].nunique()

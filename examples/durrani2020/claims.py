@@ -1,5 +1,7 @@
 """What the paper says of neurons, and the numbers of the run that speak to it."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -9,10 +11,13 @@ from vestige.report.wording import layer
 
 TASKS = {"POS": ("ewt", "xpos"), "SEM": ("pmb", "semtag"), "Chunking": ("conll2000", "chunk"), "CCG": ("pmb", "ccg")}
 LEXICAL, SYNTACTIC = ("POS", "SEM"), ("Chunking", "CCG")
-TIGHT, LOOSE = "minimal within 0.5", "minimal within 2"
+ALL: dict[str, Any] = {"subset": "all"}
+TIGHT: dict[str, Any] = {"subset": "minimal", "x": 0.005}
+LOOSE: dict[str, Any] = {"subset": "minimal", "x": 0.02}
+"""Where rows of all neurons and of the minimal sets lie."""
 SPLITS = ("", "dev_")
 """What begins the names of measures on test and on dev."""
-KEPT = {"All": "all", "Top": "top 20% kept", "Random": "random 20% kept", "Bottom": "bottom 20% kept"}
+KEPT = {"All": ALL, **{side.title(): {"subset": "ablated", "side": side} for side in ("top", "random", "bottom")}}
 
 
 NO_INTERVAL = "Probes were trained once per task, and sets of neurons have no interval."
@@ -21,9 +26,9 @@ NO_INTERVAL = "Probes were trained once per task, and sets of neurons have no in
 def claims(results: dict[str, pd.DataFrame]) -> list[Claim]:
     """All of them, from the results by task."""
     sizes, loose = (
-        {name: one(rows, "minimal_share", subset=subset) for name, rows in results.items()} for subset in (TIGHT, LOOSE)
+        {name: one(rows, "minimal_share", **where) for name, rows in results.items()} for where in (TIGHT, LOOSE)
     )
-    spreads = {name: shares_of(rows, TIGHT) for name, rows in results.items()}
+    spreads = {name: shares_of(rows) for name, rows in results.items()}
     centres = {name: float(shares @ np.arange(len(shares))) for name, shares in spreads.items()}
     homes = {name: int(shares.argmax()) for name, shares in spreads.items()}
     return [
@@ -63,7 +68,7 @@ TWO_SETS = (
 )
 
 
-def _held_out(rows: pd.DataFrame, metric: str, more: dict[str, str], less: dict[str, str]) -> Estimate:
+def _held_out(rows: pd.DataFrame, metric: str, more: dict[str, Any], less: dict[str, Any]) -> Estimate:
     """A difference on dev and on test."""
     return Estimate.of_runs([one(rows, split + metric, **more) - one(rows, split + metric, **less) for split in SPLITS])
 
@@ -73,7 +78,7 @@ def _ablated(results: dict[str, pd.DataFrame]) -> Claim:
         "Ablation shows that the ranking is right: models that keep the top neurons are above those that keep the "
         "bottom ones.",
         [
-            Part(name, _held_out(rows, "accuracy", {"subset": KEPT["Top"]}, {"subset": KEPT["Bottom"]}), above=0)
+            Part(name, _held_out(rows, "accuracy", KEPT["Top"], KEPT["Bottom"]), above=0)
             for name, rows in results.items()
         ],
         lead="Top minus bottom",
@@ -84,7 +89,7 @@ def _ablated(results: dict[str, pd.DataFrame]) -> Claim:
 def _random(results: dict[str, pd.DataFrame]) -> Claim:
     kept = list(KEPT)[1:]
     levels = [
-        f"{name} " + ", ".join(percent(one(rows, "accuracy", subset=KEPT[which])) for which in kept)
+        f"{name} " + ", ".join(percent(one(rows, "accuracy", **KEPT[which])) for which in kept)
         for name, rows in results.items()
     ]
     return Claim(
@@ -97,17 +102,14 @@ def _random(results: dict[str, pd.DataFrame]) -> Claim:
 def _selectivity(results: dict[str, pd.DataFrame]) -> Claim:
     return Claim(
         "Selectivity is higher with the selected neurons than with all.",
-        [
-            Part(name, _held_out(rows, "selectivity", {"subset": TIGHT}, {"subset": "all"}), above=0)
-            for name, rows in results.items()
-        ],
+        [Part(name, _held_out(rows, "selectivity", TIGHT, ALL), above=0) for name, rows in results.items()],
         lead="Selected minus all",
         note=TWO_SETS,
     )
 
 
 def _closed_class(rows: pd.DataFrame) -> Claim:
-    sizes = pick(rows, metric="label_neurons", subset=TIGHT).set_index("label")["value"].astype(float)
+    sizes = pick(rows, metric="label_neurons", **TIGHT).set_index("label")["value"].astype(float)
     said = ", ".join(
         f"{label} {sizes[label]:.0f}" for label in ("UH", "TO", "NNPS", "NN", "VB", "JJ") if label in sizes
     )
@@ -121,10 +123,8 @@ def _closed_class(rows: pd.DataFrame) -> Claim:
 
 
 def _homes(results: dict[str, pd.DataFrame]) -> Claim:
-    foreign, adjectives = (
-        int(one(results["POS"], "dominant_layer", subset=TIGHT, label=label)) for label in ("FW", "JJ")
-    )
-    top = len(shares_of(results["POS"], TIGHT)) - 1
+    foreign, adjectives = (int(one(results["POS"], "dominant_layer", **TIGHT, label=label)) for label in ("FW", "JJ"))
+    top = len(shares_of(results["POS"])) - 1
     return Claim(
         "Neurons for foreign words (FW) are in the last layers, those for adjectives (JJ) in the lowest.",
         [],
@@ -137,6 +137,7 @@ def _named(sizes: pd.Series) -> str:
     return ", ".join(f"{label} {size:.0f}" for label, size in sizes.items())
 
 
-def shares_of(rows: pd.DataFrame, subset: str) -> np.ndarray:
-    counts = pick(rows, metric="selected_neurons", subset=subset).sort_values("layer")["value"].to_numpy(float)
+def shares_of(rows: pd.DataFrame) -> np.ndarray:
+    """By layer, of the neurons of the minimal set within 0.5 points."""
+    counts = pick(rows, metric="selected_neurons", **TIGHT).sort_values("layer")["value"].to_numpy(float)
     return counts / counts.sum()

@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 
 from examples.durrani2021.claims import (
+    ALL,
     PROTOCOLS,
     TASKS,
     TIGHT,
@@ -13,10 +14,11 @@ from examples.durrani2021.claims import (
     changes_of,
     claims,
     largest_disagreement,
+    pruning_measure,
     pruning_scores,
 )
 from examples.page import Page, command, one, percent, pick, stands_out, unlearnt
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 
 def build(page: Page) -> None:
@@ -122,7 +124,7 @@ def _curves(page: Page, run: StudyRun, protocol: str, params: str) -> None:
 
 
 def _spread(page: Page, run: StudyRun, fixed: str) -> None:
-    rows = pick(run.results, analysis="neurons", params=fixed, metric="selected_neurons", subset=TIGHT)
+    rows = pick(run.results, analysis="neurons", params=fixed, metric="selected_neurons", **TIGHT)
     rows = rows.astype({"layer": int, "value": float})
     frame = rows.groupby(["corpus", "task", "model", "layer"], as_index=False)["value"].mean()
     titles = {task: name for name, task in TASKS.items()}
@@ -151,10 +153,10 @@ def _top_and_bottom(page: Page, run: StudyRun, fixed: str) -> None:
     found = pick(run.results, analysis="neurons", params=fixed, metric="accuracy")
     for number, (name, (corpus, task)) in zip((1, 4, 5), TASKS.items(), strict=True):
         rows = pick(found, corpus=corpus, task=task)
-        subsets = [f"{side} {share}% retrained" for share in (5, 10) for side in ("top", "bottom")]
+        again = [{"subset": "retrained", "side": side, "x": x} for x in (0.05, 0.1) for side in ("top", "bottom")]
         lines = [
-            [TUNED.get(model, model), percent(one(rows, "accuracy", model=model, subset="all"))]
-            + [percent(one(rows, "accuracy", model=model, subset=subset)) for subset in subsets]
+            [TUNED.get(model, model), percent(one(rows, "accuracy", model=model, **ALL))]
+            + [percent(one(rows, "accuracy", model=model, **where)) for where in again]
             for model in ("base", *TUNED)
         ]
         head = ["", "all", "top 5 %", "bottom 5 %", "top 10 %", "bottom 10 %"]
@@ -166,13 +168,11 @@ def _minimal(page: Page, run: StudyRun, fixed: str) -> None:
     for name, (corpus, task) in TASKS.items():
         for model in ("base", *TUNED):
             rows = pick(run.results, analysis="neurons", params=fixed, corpus=corpus, task=task, model=model)
-            size, share = (one(rows, metric, subset=TIGHT) for metric in ("minimal_neurons", "minimal_share"))
+            size, share = (one(rows, metric, **TIGHT) for metric in ("minimal_neurons", "minimal_share"))
             lines.append(
                 [name, TUNED.get(model, model), f"{size:.0f} ({100 * share:.0f} %)"]
-                + [percent(one(rows, "accuracy", subset="all"))]
-                + [percent(one(rows, "accuracy", subset=TIGHT, axis="delta"))]
-                + [percent(one(rows, "selectivity", subset=subset)) for subset in ("all", TIGHT)]
-            )  # fmt: skip
+                + [percent(one(rows, m, **where)) for m in ("accuracy", "selectivity") for where in (ALL, TIGHT)]
+            )
     head = ["", "tuned on", "neurons selected", "accuracy, all", "accuracy, selected"]
     head += ["selectivity, all", "selectivity, selected"]
     page.table(head, lines, "Table 7: minimal sets within 0.5 points, means over runs")
@@ -183,7 +183,7 @@ def _searched(page: Page, run: StudyRun) -> None:
     lines = []
     for name, (corpus, task) in TASKS.items():
         rows = pick(run.results, analysis="neurons", params=params, corpus=corpus, task=task, model="base")
-        size, share = (one(rows, metric, subset=TIGHT) for metric in ("minimal_neurons", "minimal_share"))
+        size, share = (one(rows, metric, **TIGHT) for metric in ("minimal_neurons", "minimal_share"))
         pair = [f"{one(rows, metric):g}" for metric in ("l1", "l2")]
         lines.append([name, *pair, f"{size:.0f} ({100 * share:.0f} %)"])
     page.table(["", "l1", "l2", "selected"], lines, "Table 8: penalties found by the search, base model")
@@ -196,13 +196,12 @@ def _searched(page: Page, run: StudyRun) -> None:
 def _pruning(page: Page, run: StudyRun) -> None:
     lines = []
     for name, title in TUNED.items():
-        metric = str(pick(run.results, analysis="pruning", corpus=name)["metric"].iloc[0])
         scores = pruning_scores(run, name)
         cells = [
-            "{:.1f} ({:.1f} to {:.1f})".format(*(100 * value for value in scores[subset]))
-            for subset in ("all", "top", "bottom")
+            "{:.1f} ({:.1f} to {:.1f})".format(*(100 * value for value in scores[side]))
+            for side in ("all", "top", "bottom")
         ]
-        lines.append([title, metric, *cells, f"{100 * scores['majority'][0]:.1f}"])
+        lines.append([title, pruning_measure(run, name), *cells, f"{100 * scores['majority'][0]:.1f}"])
     page.table(
         ["task", "measure", "whole", "upper half dropped", "lower half dropped", "majority"],
         lines,

@@ -1,20 +1,23 @@
 """What the paper says of layers, neurons and pruned models, and the numbers of the run that speak to it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from examples.page import judged, one, pick
+from examples.page import ENDS, one, pick
 from examples.verdicts import Claim, Estimate, Part
 from vestige.report.wording import layer, listing
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 TUNED = {"sst2": "SST-2", "mnli": "MNLI", "qnli": "QNLI", "rte": "RTE", "mrpc": "MRPC", "stsb": "STS-B"}
 KEEPING, FORGETTING = ("stsb", "rte", "mrpc"), ("sst2", "qnli", "mnli")
 """Tasks whose models keep linguistic knowledge in the upper layers, and whose models forget it there (the paper)."""
 TASKS = {"POS": ("ewt", "xpos"), "Chunking": ("conll2000", "chunk"), "SEM": ("pmb", "semtag")}
-TIGHT = "minimal within 0.5"
+ALL: dict[str, Any] = {"subset": "all"}
+TIGHT: dict[str, Any] = {"subset": "minimal", "x": 0.005}
+"""Where rows of all neurons and of the minimal sets lie."""
 PROTOCOLS = {
     "converged": "trained to the certified optimum",
     "durrani": "ten epochs of Adam without scaling, as the paper's",
@@ -34,7 +37,7 @@ def claims(run: StudyRun, probes: dict[str, str], fixed: str) -> Iterator[Claim]
 
 def changes_of(run: StudyRun, params: str) -> pd.DataFrame:
     """Differences of accuracy by layer under one setting of the probes."""
-    found = pick(judged(run), analysis="layer_probe", params=params, metric="accuracy")
+    found = pick(run.comparisons, analysis="layer_probe", params=params, metric="accuracy")
     return found.astype({"layer": int})
 
 
@@ -157,7 +160,8 @@ ONE_RANKING = (
 
 
 def _bottom_neurons(run: StudyRun, fixed: str) -> Claim:
-    found = pick(judged(run), analysis="neurons", params=fixed, metric="accuracy", subset="bottom 5% retrained")
+    where = {"subset": "retrained", "side": "bottom", "x": 0.05}
+    found = pick(run.comparisons, analysis="neurons", params=fixed, metric="accuracy", **where)
     means = {name: pick(found, corpus=corpus, task=task)["difference"].mean() for name, (corpus, task) in TASKS.items()}
     return Claim(
         "Knowledge becomes less spread out: the bottom neurons of tuned models do worse than those of the base "
@@ -191,19 +195,21 @@ def _shift_down(run: StudyRun, fixed: str) -> Claim:
 
 
 def _centre(rows: pd.DataFrame) -> float:
-    counts = pick(rows, metric="selected_neurons", subset=TIGHT).groupby("layer")["value"].mean().astype(float)
+    counts = pick(rows, metric="selected_neurons", **TIGHT).groupby("layer")["value"].mean().astype(float)
     return float((counts * counts.index.astype(int)).sum() / counts.sum())
+
+
+def pruning_measure(run: StudyRun, name: str) -> str:
+    """The measure that a task is judged by: the first one that has intervals."""
+    rows = pick(run.results, analysis="pruning", corpus=name)
+    return str(rows[rows["low"].notna()]["metric"].iloc[0])
 
 
 def pruning_scores(run: StudyRun, name: str) -> dict[str, list[float]]:
     """Score, low and high end with all blocks, without the top and without the bottom half; the majority's score."""
-    rows = pick(run.results, analysis="pruning", corpus=name)
-    metric = str(rows["metric"].iloc[0])
-    found = {
-        subset: [one(rows, f"{metric}{side}", subset=subset) for side in ("", "_low", "_high")]
-        for subset in ("all", "top", "bottom")
-    }
-    return {**found, "majority": [one(rows, f"{metric}_majority")]}
+    rows, metric = pick(run.results, analysis="pruning", corpus=name), pruning_measure(run, name)
+    found = {side: [one(rows, metric, end, side=side) for end in ENDS] for side in ("all", "top", "bottom")}
+    return {**found, "majority": [one(rows, "majority", subset=metric)]}
 
 
 def _pruned(run: StudyRun) -> Claim:

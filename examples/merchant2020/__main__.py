@@ -5,10 +5,10 @@ import pandas as pd
 
 from examples.merchant2020 import claims, used
 from examples.merchant2020.claims import CODED, EDGES, TUNED
-from examples.page import Page, command, judged, layer_lines, one, pick, stands_out, unlearnt
+from examples.page import Page, command, layer_lines, one, pick, stands_out, unlearnt
 from examples.verdicts import Estimate
 from vestige.report.wording import listing
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 PLACES = {"wikitext2": "WikiText-2", "mnli": "MNLI dev", "squad": "SQuAD dev"}
 SAVING = {
@@ -82,7 +82,7 @@ def _edges(page: Page, run: StudyRun, given: str, title: str) -> None:
 
 def _covered(run: StudyRun) -> str:
     """What the intervals of edge probes cover."""
-    changes = pick(judged(run), analysis="edge_probe")
+    changes = pick(run.comparisons, analysis="edge_probe")
     if (changes["verdict"] == "described").all():
         return (
             "Models were tuned once and probes trained once: chance in the training of the probes is not known, and "
@@ -159,19 +159,19 @@ def _saving(run: StudyRun, name: str) -> list[str]:
     corpus, task = SAVING[name]
     levels, changes = (
         pick(table, analysis="description_length", corpus=corpus, task=task, metric="saved")
-        for table in (run.results, judged(run))
+        for table in (run.results, run.comparisons)
     )
     levels = levels[levels["params"].isin(changes["params"])]
     base = pick(levels, model="base")
     best = base.loc[base["value"].astype(float).idxmax()]
-    where = {"subset": "mix"} if pd.isna(best["layer"]) else {"layer": int(best["layer"])}
+    where = {"input": "mix"} if pd.isna(best["layer"]) else {"layer": int(best["layer"])}
     cells = [f"{100 * one(levels, 'saved', model=model, **where):.1f}" for model in ("base", "random twin")]
     cells += [_change(row) for _, row in pick(changes, **where).set_index("model").loc[list(TUNED)].iterrows()]
     return [name, str(next(iter(where.values()))), *cells]
 
 
 def _both_codes(run: StudyRun, model: str) -> list[str]:
-    rows = pick(run.results, analysis="description_length", corpus="gum", task="entity", model=model, subset="mix")
+    rows = pick(run.results, analysis="description_length", corpus="gum", task="entity", model=model, input="mix")
     priced = set(rows[rows["metric"] == "probe_bits"]["params"])
     lengths = pick(rows, metric="codelength")
     mine = rows[rows["params"].isin(priced)]

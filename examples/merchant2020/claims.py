@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from examples.page import judged, one, pick
+from examples.page import ENDS, one, pick
 from examples.verdicts import Claim, Estimate, Part
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 TUNED = {"mnli": "MNLI", "rte": "RTE", "squad": "SQuAD", "parsing": "Parsing"}
 EDGES = {
@@ -35,20 +35,20 @@ def f1(run: StudyRun, name: str, model: str, given: str) -> float:
     """Of an edge probe, the mean over its seeds."""
     corpus, task = EDGES[name]
     rows = pick(run.results, analysis="edge_probe", corpus=corpus, task=task, model=model)
-    return one(rows, "f1_micro", subset=given)
+    return one(rows, "f1_micro", input=given)
 
 
 def edge_changes(run: StudyRun, name: str, given: str) -> pd.DataFrame:
     """Changes of F1 on an edge task, by model."""
     corpus, task = EDGES[name]
-    found = pick(judged(run), analysis="edge_probe", corpus=corpus, task=task, metric="f1_micro", subset=given)
+    found = pick(run.comparisons, analysis="edge_probe", corpus=corpus, task=task, metric="f1_micro", input=given)
     return found.set_index("model")
 
 
-def by_layer(run: StudyRun, analysis: str, metric: str, model: str, **where: str) -> np.ndarray:
-    """A measure of a model by layer, the mean over seeds."""
+def by_layer(run: StudyRun, analysis: str, metric: str, model: str, column: str = "value", **where: str) -> np.ndarray:
+    """A measure of a model by layer, or an end of its interval; the mean over seeds."""
     rows = pick(run.results, analysis=analysis, metric=metric, model=model, **where)
-    return rows.groupby("layer")["value"].mean().sort_index().to_numpy(float)
+    return rows.groupby("layer")[column].mean().sort_index().to_numpy(float)
 
 
 def edges(run: StudyRun) -> Iterator[Claim]:
@@ -87,7 +87,7 @@ def edges(run: StudyRun) -> Iterator[Claim]:
 
 def _dspr(run: StudyRun, model: str) -> list[Estimate]:
     """Its change by layer."""
-    found = pick(judged(run), analysis="structural_probe", metric="dspr", model=model)
+    found = pick(run.comparisons, analysis="structural_probe", metric="dspr", model=model)
     return [Estimate.of_row(row) for _, row in found.sort_values("layer").iterrows()]
 
 
@@ -119,7 +119,7 @@ def trees(run: StudyRun) -> Iterator[Claim]:
 
 def _rsa(run: StudyRun, model: str) -> list[Estimate]:
     """With the base model on WikiText-2, by layer; intervals over sentences."""
-    ends = (by_layer(run, "similarity", f"rsa{end}", model, corpus="wikitext2") for end in ("", "_low", "_high"))
+    ends = (by_layer(run, "similarity", "rsa", model, end, corpus="wikitext2") for end in ENDS)
     return [Estimate(*values) for values in zip(*ends, strict=True)]
 
 
@@ -162,7 +162,7 @@ def similarity(run: StudyRun) -> Iterator[Claim]:
 def _domain(run: StudyRun) -> Claim:
     parts, told = [], []
     for model in ("mnli", "squad"):
-        rows = pick(judged(run), analysis="similarity", metric="rsa", model=model, other_corpus="wikitext2")
+        rows = pick(run.comparisons, analysis="similarity", metric="rsa", model=model, other_corpus="wikitext2")
         row = rows.loc[rows["layer"].astype(int).idxmax()]
         parts.append(Part(TUNED[model], Estimate.of_row(row.fillna({"runs": 1})), below=0))
         told.append(f"{TUNED[model]} {row['in_domain']:.2f} and {row['out_of_domain']:.2f}")
@@ -184,7 +184,7 @@ def _relative(row: pd.Series) -> Estimate:
 
 def codes(run: StudyRun) -> Iterator[Claim]:
     """Appendix B: online codes of the labels of words."""
-    found = pick(judged(run), analysis="description_length", corpus="gum", metric="saved")
+    found = pick(run.comparisons, analysis="description_length", corpus="gum", metric="saved")
     found = found[found["task"].isin(CODED.values()) & found["layer"].notna()]
     relations = pick(found, task=CODED["dependency relation"], model="parsing").sort_values("layer")
     yield Claim(

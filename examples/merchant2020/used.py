@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from examples.page import Page, layer_lines, one, pick
-from vestige.report.curves import own_measure
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 ERASED = {"none": "nothing erased", "erased": "part of speech", "random": "random directions"}
 
@@ -30,9 +29,14 @@ def write(page: Page, tuned: Mapping[str, str]) -> None:
 def _erasures(run: StudyRun, metric: str | None, model: str) -> pd.DataFrame:
     """By layer (rows) and what is erased (columns), means over draws; None: of the measure of the model's own task."""
     rows = pick(run.results, analysis="erasure", model=model)
-    rows = pick(rows, metric=metric or own_measure(rows))
+    rows = pick(rows, metric=metric or _own_measure(rows))
     means = rows.groupby(["layer", "subset"])["value"].mean().unstack()
     return means[list(ERASED)].astype(float).sort_index()
+
+
+def _own_measure(rows: pd.DataFrame) -> str:
+    """The measure that a model's own task is judged by: the first one."""
+    return next(name for name in rows["metric"] if name.startswith("task_") and name != "task_majority")
 
 
 def _erased_probe(run: StudyRun, tuned: Mapping[str, str]) -> str:

@@ -3,9 +3,9 @@
 import altair as alt
 import pandas as pd
 
-from examples.page import Page, command, pick
+from examples.page import ENDS, Page, command, one, pick
 from examples.verdicts import Claim
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 TASKS = {"mnli": ("MNLI", "accuracy"), "squad": ("SQuAD", "f1"), "ewt": ("Parsing", "las")}
 
@@ -43,11 +43,8 @@ def _scores(run: StudyRun, analysis: str) -> pd.DataFrame:
     parts = []
     for corpus, (title, metric) in TASKS.items():
         rows = pick(run.results, analysis=analysis, corpus=corpus)
-        values = {
-            side: pick(rows, metric=f"{metric}{name}").set_index("x")["value"].astype(float)
-            for side, name in (("value", ""), ("low", "_low"), ("high", "_high"), ("majority", "_majority"))
-        }
-        parts.append(pd.DataFrame(values).rename_axis("x").reset_index().assign(task=title).astype({"x": int}))
+        found = pick(rows, metric=metric)[["x", *ENDS]].astype({"x": int, **dict.fromkeys(ENDS, float)})
+        parts.append(found.assign(majority=one(rows, "majority", subset=metric), task=title))
     return pd.concat(parts, ignore_index=True)
 
 

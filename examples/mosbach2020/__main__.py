@@ -8,7 +8,7 @@ from examples.mosbach2020 import claims, figures
 from examples.mosbach2020.changes import CORPORA, POOLINGS, PROBED, TUNED, Changes
 from examples.page import Page, command, pick, unlearnt
 from vestige.report.wording import listing
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 SCORES = {
     "cola": [("matthews", "CoLA, Matthews")],
@@ -99,7 +99,7 @@ def _groups(page: Page, changes: Changes, number: int, tasks: tuple[str, ...]) -
     for source, title in CORPORA.items():
         for probed, name in PROBED.items():
             cells = [
-                f"{100 * row.difference:+.2f}{'*' if row.low > 0 or row.high < 0 else ''}"
+                f"{round(100 * row.difference, 9):+.2f}{'*' if row.low > 0 or row.high < 0 else ''}"
                 for pooling in POOLINGS
                 for tuned in tasks
                 for row in changes.groups(source, probed, tuned, pooling).itertuples()

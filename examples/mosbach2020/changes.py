@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from examples.page import pick
-from vestige.comparison.differences import Settings, compare_items
-from vestige.comparison.layer_groups import cross_pooling, group_differences, of_pooling
-from vestige.study.run import StudyRun
+from vestige.comparison.differences import Settings, compare
+from vestige.comparison.layer_groups import MARGIN, TASK, cross_pooling, group_differences, of_pooling
+from vestige.study.finished import StudyRun
 
 TUNED = {"cola": "CoLA", "sst2": "SST-2", "rte": "RTE", "squad": "SQuAD"}
 PROBED = {
@@ -44,7 +44,7 @@ class Changes:
 
     def _layers(self, source: str, probed: str, tuned: str, pooling: str) -> pd.DataFrame:
         base, runs = self._pair(source, probed, tuned, pooling)
-        return compare_items(base, runs, SETTINGS)
+        return compare(TASK, base, runs, MARGIN, SETTINGS)
 
     def _beyond_mean(self, source: str, probed: str, tuned: str) -> pd.DataFrame:
         """Tuned [CLS] against the base model's mean."""

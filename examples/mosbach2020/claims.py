@@ -7,9 +7,9 @@ import pandas as pd
 
 from examples.mosbach2020 import figures
 from examples.mosbach2020.changes import CORPORA, POOLINGS, PROBED, TUNED, Changes
-from examples.page import one, pick
+from examples.page import ENDS, one, pick
 from examples.verdicts import Claim, Estimate, Part
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 Z = 1.96
 """Half of a 95 % interval in standard errors."""
@@ -176,9 +176,7 @@ def _over_runs(
 
 def _mean(run: pd.DataFrame, metric: str, layers: "range | list[int]") -> tuple[float, float]:
     """Of layers, with the standard error it has at most."""
-    value, low, high = (
-        np.mean([one(run, f"{metric}{end}", layer=layer) for layer in layers]) for end in ("", "_low", "_high")
-    )
+    value, low, high = (np.mean([one(run, metric, end, layer=layer) for layer in layers]) for end in ENDS)
     return float(value), float(high - low) / 2 / Z
 
 
@@ -220,15 +218,10 @@ def perplexity(run: StudyRun) -> Iterator[Claim]:
 
 def _rise(found: pd.DataFrame, name: str) -> Estimate:
     mine = pick(found, model=name)
-    whole = {
-        end: pick(mine, metric=f"perplexity{end}", x=None).set_index("tune_seed")["value"]
-        for end in ("", "_low", "_high")
-    }
-    before = {end: one(mine, f"reference_perplexity{end}") for end in ("", "_low", "_high")}
-    values = np.log(whole[""].to_numpy(float)) - np.log(before[""])
-    errors = [
-        np.log(ends["_high"] / ends["_low"]) / 2 / Z for ends in ({e: v.mean() for e, v in whole.items()}, before)
-    ]
+    whole = pick(mine, metric="perplexity", x=None)
+    before = {end: one(mine, "reference_perplexity", end) for end in ENDS}
+    values = np.log(whole["value"].to_numpy(float)) - np.log(before["value"])
+    errors = [np.log(ends["high"] / ends["low"]) / 2 / Z for ends in (whole[["low", "high"]].mean(), before)]
     return Estimate.of_runs(list(values), float(np.hypot(*errors)), int(pick(mine, metric="perplexity")["n"].min()))
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from examples.mosbach2020.changes import CORPORA, PROBED, TUNED, Changes
 from examples.page import pick
-from vestige.study.run import StudyRun
+from vestige.study.finished import StudyRun
 
 COLOURS = ["#4477aa", "#ee6677", "#228833", "#ccbb44"]
 LAYER = alt.X("layer:Q").title("layer").axis(tickMinStep=1, format="d")
