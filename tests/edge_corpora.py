@@ -46,15 +46,16 @@ def represent(folder: Path, made: Corpus, vector, widths, keep=99, pieces=1, wit
         write_manifest(folder / split, index, {"widths": list(widths), "rows": len(rows)})
         seal(folder / split, folder / split)
         found[split] = Representations.open(folder / split)
-    return Inputs(made.task("edge"), found, "planted model")
+    return Inputs(made.task("edge"), {"mean": found}, "planted model")
 
 
 def named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of an edge probe with the name of the input each one is of."""
+    """Rows of an edge probe with one name for what each is of: its input, the layers of a mix, the scorer."""
 
     def name(row: pd.Series) -> str:
-        if row.get("subset") == "mixes":
+        if row.get("axis") == "last_layer_mixed":
             return f"mix 0-{row['x']:.0f}"
-        return row["subset"] if isinstance(row.get("subset"), str) else f"layer {row['layer']:.0f}"
+        texts = [row[column] for column in ("input", "subset") if isinstance(row.get(column), str)]
+        return texts[0] if texts else f"layer {row['layer']:.0f}"
 
     return rows.assign(input=[name(row) for _, row in rows.iterrows()])

@@ -32,7 +32,8 @@ from vestige.errors import VestigeError
 from vestige.finetune.loop import Run
 from vestige.finetune.workplace import STATE
 from vestige.probes.elastic_net import path as penalty_path
-from vestige.study.run import Study, StudyRun
+from vestige.study.finished import StudyRun
+from vestige.study.run import Study
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "faults.json"

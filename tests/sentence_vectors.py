@@ -53,7 +53,7 @@ def represent(folder: Path, made: Corpus, vector, layers=3, noise=1.0, pooling="
         write_manifest(place, index, {"widths": [WIDTH] * layers, "rows": len(sentences), "pooling": pooling, **losses})
         seal(place, place)
         found[split] = Representations.open(place)
-    return Inputs(made.task("label"), found, "made-up model")
+    return Inputs(made.task("label"), {pooling: found}, "made-up model")
 
 
 def planted(at: int, strength: float = 6.0):

@@ -29,21 +29,21 @@ _WHERE = {
     "neighbour_overlap": "vestige.measures.neighbours",
     "similarities": "vestige.measures.similarity",
     "LinearProbe": "vestige.probes.linear.estimator",
-    "erase_and_score": "vestige.analyses.erasure",
+    "erase_and_score": "vestige.analyses.erased_scores",
     "Recipe": "vestige.finetune.recipe",
     "load_recipe": "vestige.finetune.recipe",
     "Watch": "vestige.study.watch",
     "WatchCallback": "vestige.study.watch",
     "compare": "vestige.study.compare",
     "Study": "vestige.study.run",
-    "StudyRun": "vestige.study.run",
+    "StudyRun": "vestige.study.finished",
     "VestigeError": "vestige.errors",
 }
 
 __all__ = [*_WHERE, "__version__"]
 
 if TYPE_CHECKING:
-    from vestige.analyses.erasure import erase_and_score
+    from vestige.analyses.erased_scores import erase_and_score
     from vestige.corpus.load import load_corpus
     from vestige.corpus.types import Corpus, Sentence, Task
     from vestige.errors import VestigeError
@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from vestige.representations.extract import represent
     from vestige.representations.interchange import export_activations, import_activations
     from vestige.study.compare import compare
-    from vestige.study.run import Study, StudyRun
+    from vestige.study.finished import StudyRun
+    from vestige.study.run import Study
     from vestige.study.watch import Watch, WatchCallback
 
 

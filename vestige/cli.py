@@ -122,6 +122,7 @@ def compare(
     device: Device = "cpu",
 ) -> None:
     """Compare a base model with tuned ones on a corpus and write the report."""
+    from vestige.analyses.registry import BY_DEFAULT
     from vestige.study.compare import compare as compare_models
     from vestige.study.key_values import reader_options
 
@@ -129,7 +130,7 @@ def compare(
         base,
         tuned,
         corpus,
-        analyses=tuple(analysis or ("layer_probe",)),
+        analyses=tuple(analysis or BY_DEFAULT),
         tasks=task,
         format=format,
         options=reader_options(option or ()),
@@ -204,7 +205,7 @@ def report(
     title: Annotated[str, typer.Option("--title", help="Title of the markdown page.")] = "",
 ) -> None:
     """Write the report of a finished run anew."""
-    from vestige.study.run import StudyRun
+    from vestige.study.finished import StudyRun
 
     done = StudyRun.open(folder)
     if format not in ("html", "markdown"):
@@ -215,7 +216,7 @@ def report(
 @app.command("ls")
 def list_things(
     what: Annotated[str, typer.Argument(help="analyses, corpora, formats, derived, recipes or runs.")] = "analyses",
-    name: Annotated[str | None, typer.Argument(help="A corpus, to read it and say all that is known of it.")] = None,
+    name: Annotated[str | None, typer.Argument(help="An analysis or a corpus: all that is known of it.")] = None,
     under: Annotated[Path, typer.Option("--under", help="Where to look for runs.")] = Path("runs"),
 ) -> None:
     """List analyses, corpora, their formats, tasks derived from them, recipes of fine-tuning, or runs."""
@@ -255,7 +256,7 @@ def _say(done: Any) -> None:
 
 
 def main() -> None:
-    """Entry point: our errors are told in words, all others with a traceback."""
+    """Entry point: our errors are printed as sentences, all others with a traceback."""
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait sleep: spinning ruins a busy machine

@@ -11,6 +11,8 @@ from vestige.errors import CorpusError, StorageError, VestigeError
 from vestige.files import load_json, read_file
 
 if TYPE_CHECKING:
+    from vestige.analyses.base import Analysis
+    from vestige.analyses.metric import Metric
     from vestige.corpus.catalog import Entry
     from vestige.corpus.types import Corpus
 
@@ -21,13 +23,15 @@ WIDTH = 100
 
 
 def lines(what: str, name: str | None = None, under: Path = Path("runs")) -> Iterator[str]:
-    """Everything of a kind, or what is known of the corpus called `name`."""
+    """Everything of a kind, or what is known of the analysis or the corpus called `name`."""
     if what == "corpora":
         return _corpus(name) if name else _corpora()
+    if what == "analyses" and name:
+        return _analysis(name)
     if what not in KINDS or name:
         raise VestigeError(
             f"cannot list {what if what not in KINDS else f'{what} {name}'!r}",
-            fix="say analyses, corpora or runs; or formats, derived, recipes, or corpora and the name of one",
+            fix="say analyses, corpora or runs; or formats, derived, recipes; analyses and corpora also with a name",
         )
     return (line for found, text in KINDS[what](under) for line in _hanging(found, text))
 
@@ -36,8 +40,56 @@ def _analyses(_: Path) -> Iterator[tuple[str, str]]:
     from vestige.analyses import analysis_names, find_analysis
 
     for name in analysis_names():
-        kind = find_analysis(name)
-        yield name, f"{kind.title}; tasks at level {', '.join(kind.levels)} ({kind.source})"
+        try:
+            kind = find_analysis(name)
+        except VestigeError as error:
+            yield name, f"cannot be used: {error.problem}"
+        else:
+            yield name, f"{kind.title}; tasks at level {', '.join(kind.levels)} ({kind.source})"
+
+
+def _analysis(name: str) -> Iterator[str]:
+    """All that an analysis says of itself, and a study file that runs it."""
+    from vestige.analyses import find_analysis
+    from vestige.analyses.guide import about, parameters, study_file
+
+    kind = find_analysis(name)
+    yield f"{kind.name}: {kind.title}"
+    for paragraph in about(kind).split("\n\n"):
+        yield from ("", *wrap(" ".join(paragraph.split()), WIDTH, break_on_hyphens=False))
+    yield ""
+    for title, text in (("paper", kind.source), ("needs", _needs(kind)), ("levels", ", ".join(kind.levels))):
+        yield from _hanging(title, text)
+    yield from ("", "parameters")
+    for given in parameters(kind):
+        default = "required" if given.default is None else f"default {given.default}"
+        meaning = " ".join((given.meaning or "").split()).replace("None:", "null:")
+        yield from _hanging(f"  {given.name}", f"{given.kind}; {default}. {meaning}")
+    yield from ("", "metrics")
+    for metric in kind.metrics:
+        yield from _hanging(f"  {metric.name}", _measured(metric))
+    yield from ("", f"a study file: vestige run {name}.yaml")
+    yield from (f"  {line}" for line in study_file(kind).splitlines())
+
+
+def _needs(kind: "type[Analysis]") -> str:
+    reference = {1: "", 2: "; a model and its reference"}[kind.models] + "; or a model alone" * kind.alone
+    labels = "labels of a task" if kind.uses_labels else "words, no labels"
+    return f"{', '.join(sorted(kind.needs))}; {labels}{reference}"
+
+
+def _measured(metric: "Metric") -> str:
+    """Title, unit, which way is better, what it lies along and how it is compared."""
+    axes = [" by ".join(filter(None, (axis.name, axis.second))) for axis in metric.along]
+    lies = [f"along {', '.join(filter(None, axes))}"] * any(axes) + ["of the whole model"] * ("" in axes)
+    said = [metric.title, metric.unit if metric.unit != "none" else "no unit", " and ".join(lies)]
+    said += [f"{metric.better} is better"] * (metric.better != "neither") + [metric.role] * (metric.role != "result")
+    if metric.margin is not None:
+        percent = metric.unit == "percent"
+        said.append(f"margin {100 * metric.margin:g} points" if percent else f"margin {metric.margin:g}")
+    said += [f"compared by {type(metric.compared).__name__}"] * (metric.compared is not None)
+    said += [f"confirmed by {metric.confirmed_by}"] * bool(metric.confirmed_by)
+    return f"{'; '.join(said)}. {metric.about}"
 
 
 def _formats(__: Path) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ import pytest
 import smollm2
 
 import vestige
-from vestige.report.caveats import caveats
+from vestige.report.limits import limits
 
 
 @pytest.fixture(scope="module")
@@ -49,5 +49,5 @@ def test_what_was_left_out_is_counted_alike_and_said(run):
     assert len(lost) == 1 and 0.5 * 135 < lost.pop() <= 135
     assert (run.comparisons["dropped_items"] == 0).all()
     assert set(run.results[run.results["metric"] == "sink_words"]["value"]) == {facts[0]["sink_words"]}
-    said = caveats(run.results, run.comparisons, run.tables.lock, {"tuned-1": 1})
+    said = limits(run.reading, [])
     assert any("attention sink" in line and "base, tuned-1 and tuned-2" in line for line in said)

@@ -6,16 +6,14 @@ import shlex
 import subprocess
 import sys
 import webbrowser
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
 
 import pytest
 import shelf
 from typer.testing import CliRunner
 
+import vestige as vg
 import vestige.cli
-from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.corpus import catalog
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
@@ -117,12 +115,18 @@ def test_the_python_of_the_readme_runs(here, monkeypatch):
     assert names["vectors"]["mean"].layers == 3 and names["probe"].score(names["x"], names["y"]) > 0.5
 
 
-def test_the_analysis_of_contributing_is_one():
-    names = {
-        "dataclass": dataclass, "ClassVar": ClassVar, "Literal": Literal, "Analysis": Analysis, "Inputs": Inputs,
-        "Outcome": Outcome,
-    }  # fmt: skip
-    for block in blocks("CONTRIBUTING.md", "python"):
-        exec(compile(block, "CONTRIBUTING.md", "exec"), names)
-    made = names["MyMeasure"]()
-    assert made.parameters() == {"pooling": "last"} and made.poolings == ("last",)
+def test_the_analysis_of_contributing_is_complete(here, tmp_path, monkeypatch):
+    """Saved as the page says, but in a package of its own: it is run, compared and put into words."""
+    (block,) = blocks("CONTRIBUTING.md", "python")
+    (point,) = blocks("CONTRIBUTING.md", "toml")
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "vector_norm.py").write_text(block)
+    info = tmp_path / "my_package-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my_package\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[vestige.analyses]\n{point.splitlines()[1].replace(chr(34), '')}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    run("vestige ls analyses vector_norm")
+    done = vg.compare("bert-base-cased", "my-finetuned-bert", "treebank", analyses=("vector_norm",), folder=tmp_path)
+    assert set(done.comparisons["metric"]) == {"norm"} and set(done.comparisons["margin"]) == {0.1}
+    assert "the mean vector norm" in done.report().read_text()

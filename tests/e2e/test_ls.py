@@ -4,15 +4,22 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import tiny
+import yaml
 
-from vestige.corpus.catalog import entries
+from vestige.analyses import analysis_names, find_analysis
+from vestige.corpus.catalog import entries, find_entry
 from vestige.corpus.derive import DERIVED
 from vestige.corpus.formats import FORMATS
+from vestige.corpus.load import load_corpus
 from vestige.errors import VestigeError
 from vestige.listing import GROUPS, WIDTH, lines
+from vestige.study.run import Study
+from vestige.study.spec import make_spec
 
 PAIR = "index\tquestion\tsentence\tlabel\n0\tWhy is it ?\tIt is so .\tentailment\n1\tIs it ?\tNo .\tnot_entailment\n"
 
@@ -79,6 +86,56 @@ def test_what_is_said_of_a_corpus_fits_the_width(folder, name):
     assert all(len(line) <= WIDTH or str(folder) in line for line in lines("corpora", name))
 
 
+def snippet(name: str) -> str:
+    """The study file at the end of what is said of an analysis."""
+    listed = [*lines("analyses", name)]
+    at = listed.index(f"a study file: vestige run {name}.yaml")
+    return "\n".join(line.removeprefix("  ") for line in listed[at + 1 :]) + "\n"
+
+
+@pytest.mark.parametrize("name", analysis_names())
+def test_an_analysis_is_documented_with_all_parameters_and_metrics(name):
+    kind, listed = find_analysis(name), [*lines("analyses", name)]
+    assert listed[0] == f"{name}: {kind.title}" and max(map(len, listed)) <= WIDTH
+    parts = [listed.index(title) for title in ("parameters", "metrics", f"a study file: vestige run {name}.yaml")]
+    names = [line.split()[0] for line in listed[parts[0] : parts[2]] if line.startswith("  ") and line[2] != " "]
+    assert names == [*(field.name for field in fields(kind)), *(metric.name for metric in kind.metrics)]
+    said = " ".join(" ".join(listed).split())
+    assert kind.source in said and all(need in said for need in kind.needs) and ", ".join(kind.levels) in said
+    for metric in kind.metrics:
+        assert f" {metric.name} {metric.title}; " in said
+
+
+def test_a_parameter_is_said_with_type_bounds_default_and_meaning():
+    said = " ".join(" ".join(lines("analyses", "layer_probe")).split())
+    assert "protocol converged | durrani; default converged. How the probe is trained" in said
+    assert "l2 number (at least 0) or null; default null. null: chosen on dev" in said
+    assert (
+        "accuracy probe accuracy; percent; along layer; higher is better; margin 0.5 points; compared by Share" in said
+    )
+    assert "recipe text or null; default null. Name of a recipe" in " ".join(
+        " ".join(lines("analyses", "pruning")).split()
+    )
+
+
+@pytest.mark.parametrize("name", analysis_names())
+def test_the_study_file_of_every_analysis_is_one(name):
+    spec = make_spec(yaml.safe_load(snippet(name)))
+    (analysis,), kind = spec.analyses, find_analysis(name)
+    corpus, _, task = analysis.tasks[0].partition("/")
+    entry, asked = find_entry(spec.corpora[corpus].name), spec.corpora[corpus]
+    levels = load_corpus(asked.name, derive=asked.derive).levels if entry.builtin else entry.tasks
+    assert analysis.name == name and levels[task] in kind.levels
+
+
+def test_the_study_file_of_an_analysis_runs(tmp_path):
+    tiny.save("bert", tmp_path / "tiny", layers=2)
+    (tmp_path / "study.yaml").write_text(snippet("layer_probe").replace("minilm", "tiny"))
+    run = Study.from_file(tmp_path / "study.yaml", tmp_path / "run", cache=tmp_path / "cache", limit=40).run()
+    assert set(run.results["model"]) == {"base", "tuned"} and not run.failed
+    assert set(run.comparisons["metric"]) >= {"accuracy", "selectivity"}
+
+
 def test_formats_are_listed_with_their_options():
     said = " ".join(" ".join(lines("formats")).split())
     assert all(name in said for name in FORMATS)
@@ -92,9 +149,12 @@ def test_derived_tasks_are_listed_with_what_they_need():
 
 
 def test_what_cannot_be_listed_is_refused():
-    for what, name in (("moons", None), ("analyses", "layer_probe")):
+    for what, name in (("moons", None), ("formats", "conllu")):
         with pytest.raises(VestigeError, match="cannot list"):
             [*lines(what, name)]
+    with pytest.raises(VestigeError, match="unknown analysis 'layer_prob'") as raised:
+        [*lines("analyses", "layer_prob")]
+    assert raised.value.fix == "did you mean 'layer_probe'?"
     with pytest.raises(VestigeError, match="no corpus 'treebnk'") as raised:
         [*lines("corpora", "treebnk")]
     assert raised.value.fix == "did you mean 'treebank'?"

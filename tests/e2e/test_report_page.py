@@ -90,7 +90,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     else:
         frames = small_frames([("bank", "upos"), ("bank", "deprel")], parameters=(CONVERGED, DURRANI), label=LABEL)
     target = tmp_path_factory.mktemp("page") / f"{request.param}.html"
-    write_report(target, *frames.all, changes=frames.changes, explorers=frames.explorers)
+    write_report(target, frames.reading)
     return target
 
 

@@ -22,7 +22,8 @@ from vestige.errors import VestigeError
 from vestige.listing import lines
 from vestige.models.files.load import load_model
 from vestige.representations.interchange import export_activations
-from vestige.study.run import Study, StudyRun
+from vestige.study.finished import StudyRun
+from vestige.study.run import Study
 
 TABLES = ("results.parquet", "comparisons.parquet", "cells.parquet", "study.lock.json")
 

@@ -21,6 +21,6 @@ analyses:
   - similarity: {tasks: treebank/upos}
   - sentence_probe: {tasks: [made/bigram_shift]}
 compute: {threads: 1, model_threads: 2, device: cpu, dtype: float32, on_overflow: truncate, on_vanished: zero}
-compare: {resamples: 99, confidence: 0.95, margin: 0.005, alpha: 0.05, seed: 0}
+compare: {resamples: 99, confidence: 0.95, margins: {accuracy: 0.01}, alpha: 0.05, seed: 0}
 limit: 10
 """

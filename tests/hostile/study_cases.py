@@ -109,7 +109,8 @@ def _set(path: tuple[Any, ...], value: Any) -> Callable[[Path], Any]:
 NAN, INF = float("nan"), float("inf")
 BOUNDS: dict[tuple[Any, ...], tuple[Any, ...]] = {
     ("compare", "alpha"): (5, 0, -0.1, NAN, INF, "x", True, None, 0.9),
-    ("compare", "margin"): (NAN, -1, INF, "x", [0.1], 1.5),
+    ("compare", "margins"): (NAN, -1, "x", [0.1], {"accuracy": NAN}, {"accuracy": 0}, {"accuracy": INF}, {"nobody": 0.1}),
+    ("compare", "margin"): (0.005,),
     ("compare", "confidence"): (0, 1, 1.5, -0.5, NAN, 0.1),
     ("compare", "resamples"): (0, -1, 1, 1.5, 10**9, True),
     ("compare", "seed"): (-1, 2**40, 1.5, "x"),

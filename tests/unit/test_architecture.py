@@ -19,8 +19,8 @@ ORDER = (
     "measures",
     "probes",
     "neurons",
-    "analyses",
     "comparison",
+    "analyses",
     "report",
     "study",
 )
@@ -80,3 +80,39 @@ def test_help_takes_at_most_twelve_bare_starts_of_python():
         return min(took)
 
     assert seconds("-m", "vestige.cli", "--help") < 12 * seconds("-c", "pass")
+
+
+def _report_imports() -> dict[str, set[str]]:
+    """Module of the report -> modules of the report that it imports."""
+    modules = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (PACKAGE / "report").rglob("*.py")
+    }
+    found = {}
+    for name, path in modules.items():
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                named |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        found[name] = (named & set(modules)) - {name, "vestige.report"}
+    return found
+
+
+def test_the_deepest_chain_of_imports_in_the_report_is_five_modules():
+    imports = _report_imports()
+
+    def depth(module: str) -> int:
+        return 1 + max(map(depth, imports[module]), default=0)
+
+    deepest = max(imports, key=depth)
+    assert depth(deepest) <= 5, deepest
+
+
+@pytest.mark.parametrize("room", ["study", "report"])
+def test_only_pages_know_an_analysis_by_name(room):
+    from vestige.analyses import analysis_names
+
+    for path in (PACKAGE / room).rglob("*.py"):
+        if "pages" not in path.parts:
+            strings = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert not strings & set(analysis_names()), f"{path.relative_to(PACKAGE)} names an analysis"

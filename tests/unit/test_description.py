@@ -8,6 +8,7 @@ import pytest
 import synthetic
 import torch
 
+from vestige.analyses.base import check_rows
 from vestige.analyses.description_length import DescriptionLength
 from vestige.analyses.layer_probe import LayerProbe
 from vestige.corpus.types import Corpus
@@ -139,6 +140,18 @@ def test_clearer_layers_have_shorter_codes_and_the_control_task_a_longer_one(onl
 
 
 @pytest.mark.parametrize(
+    "settings", [{}, {"control": False}, {"code": "variational", "epochs": 2, "hidden": 4, "least_steps": 0}]
+)
+def test_all_that_is_declared_is_reported(inputs, settings):
+    analysis = DescriptionLength(seeds=1, fractions=(0.3, 1.0), **settings)
+    outcome = analysis.run(inputs)
+    check_rows(analysis, outcome)
+    assert set(outcome.absent) == {"left_out_targets", "shortened_targets"}
+    assert {metric.name for metric in analysis.given} == {row["metric"] for row in outcome.rows} | set(outcome.absent)
+    assert {metric.name for metric in analysis.given} <= {metric.name for metric in analysis.metrics}
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         {"probe": "mlp", "hidden": 16},
@@ -215,9 +228,9 @@ def test_labels_that_train_lacks_are_counted(inputs):
     splits = {**inputs.task.corpus.splits, "test": tuple(map(renamed, inputs.task.corpus["test"]))}
     strange = replace(inputs, task=Corpus("strange", splits, {"tag": "token"}).task("tag"))
     frame = pd.DataFrame(DescriptionLength(control=False, fractions=(0.3, 1.0)).run(strange).rows)
-    [found] = frame[frame["metric"] == "unseen_labels"].to_dict("records")
+    [found] = frame[(frame["metric"] == "unseen_labels") & (frame["value"] > 0)].to_dict("records")
     words = sum(len(sentence.words) for sentence in splits["test"])
-    assert (found["subset"], found["value"], found["n"]) == ("test", len(splits["test"]), words)
+    assert (found["split"], found["value"], found["n"]) == ("test", len(splits["test"]), words)
     assert by_layer(frame, "accuracy").max() <= 1 - len(splits["test"]) / words
 
 
@@ -226,7 +239,7 @@ def test_a_single_label_is_refused(inputs):
         split: tuple(replace(s, annotations={"tag": ("T0",) * len(s.words)}) for s in sentences)
         for split, sentences in inputs.task.corpus.splits.items()
     }
-    with pytest.raises(AnalysisError, match="has 1 label in train"):
+    with pytest.raises(AnalysisError, match="only the label 'T0' in train"):
         DescriptionLength().run(replace(inputs, task=Corpus("one", splits, {"tag": "token"}).task("tag")))
 
 

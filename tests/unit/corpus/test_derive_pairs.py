@@ -86,7 +86,7 @@ def test_a_study_compares_on_pairs_and_on_one_sentence_of_them(tmp_path):
     run = Study.from_dict(raw, tmp_path / "run", cache=tmp_path / "cache").run()
     found = run.comparisons.drop_duplicates("corpus").set_index("corpus")
     assert set(found["other_corpus"]) == {"trees"}
-    assert (found["words"]["nli"], found["words"]["premises"]) == (14 * 11, 14 * 5)
+    assert (found["items"]["nli"], found["items"]["premises"]) == (14 * 11, 14 * 5)
 
 
 def test_questions_and_passages_of_squad(data):

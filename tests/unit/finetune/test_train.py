@@ -18,7 +18,7 @@ from vestige.finetune.loop import _explaining_memory, factor
 from vestige.finetune.model import Tunable, load_tuned
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.score import score
-from vestige.finetune.train import finetune, finetune_runs
+from vestige.finetune.train import finetune
 from vestige.finetune.workplace import STATE
 from vestige.models.files.load import load_model
 from vestige.models.files.series import find_checkpoints
@@ -47,7 +47,7 @@ def test_every_family_learns_and_is_saved_as_an_ordinary_folder(family, tmp_path
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(bert, tmp_path):
     one, two = (finetune(bert, opinions(), ONE, threads=1, cache=tmp_path / place) for place in "ab")
-    other = finetune_runs(bert, opinions(), ONE, seeds=[1], threads=1, cache=tmp_path / "a")[0]
+    other = finetune(bert, opinions(), ONE, seed=1, threads=1, cache=tmp_path / "a")
     assert one.folder.name == two.folder.name and one.log == two.log
     assert weights(one) == weights(two) != weights(other)
 

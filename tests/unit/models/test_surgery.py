@@ -19,14 +19,12 @@ from vestige.corpus.types import Sentence
 from vestige.errors import ModelError
 from vestige.models.files.load import load_model
 from vestige.models.surgery.blocks import (
-    alternate_pruned,
     bottom_pruned,
     freeze,
     keep,
     keep_blocks,
     last_blocks,
     replace_blocks,
-    symmetric_pruned,
     top_pruned,
 )
 from vestige.models.surgery.unroll import find_parts, unroll
@@ -356,30 +354,21 @@ class TestBlocksToKeep:
 
         assert gone(top_pruned(12, 4)) == [9, 10, 11, 12]
         assert gone(bottom_pruned(12, 4)) == [1, 2, 3, 4]
-        assert gone(alternate_pruned(12, 4, odd=True)) == [5, 7, 9, 11]
-        assert gone(alternate_pruned(12, 4, odd=False)) == [6, 8, 10, 12]
-        assert gone(symmetric_pruned(12, 6)) == [4, 5, 6, 7, 8, 9]
         assert last_blocks(12, 3) == [9, 10, 11] and last_blocks(3, 0) == []
 
     @pytest.mark.parametrize("depth", [1, 2, 5, 12])
     def test_as_many_go_as_asked(self, depth):
         for count in range(depth):
             found = [top_pruned(depth, count), bottom_pruned(depth, count)]
-            found += [alternate_pruned(depth, count, odd) for odd in (True, False) if count <= depth // 2]
-            found += [symmetric_pruned(depth, count)] if (depth - count) % 2 == 0 else []
             for kept in found:
                 assert len(kept) == depth - count and kept == sorted(set(kept)) and set(kept) <= set(range(depth))
 
-    @pytest.mark.parametrize("prune", [top_pruned, bottom_pruned, symmetric_pruned])
+    @pytest.mark.parametrize("prune", [top_pruned, bottom_pruned])
     @pytest.mark.parametrize("count", [-1, 12])
     def test_too_many(self, prune, count):
         with pytest.raises(ModelError, match=f"there are 12 blocks, asked to prune {count}"):
             prune(12, count)
 
     def test_what_cannot_be(self):
-        with pytest.raises(ModelError, match="only 6 odd ones, asked to prune 7"):
-            alternate_pruned(12, 7, odd=True)
-        with pytest.raises(ModelError, match="two equal halves"):
-            symmetric_pruned(12, 5)
         with pytest.raises(ModelError, match="asked for the last 4"):
             last_blocks(3, 4)
