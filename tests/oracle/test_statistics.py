@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vestige.comparison.statistics import bootstrap, equivalence_p, sign_flip_p
+from vestige.comparison.statistics import bootstrap, equivalence_p, exchange_p
 from vestige.measures.resampling import interval
 from vestige.measures.student import Student
 
@@ -35,6 +35,12 @@ def test_interval_equals_scipys_paired_bootstrap(sentences):
         assert abs(high[layer] - theirs.confidence_interval.high) < 0.05 * width
         spread = bootstrap(differences, words, 9999, seed=0)[:, layer].std(ddof=1)
         assert spread == pytest.approx(theirs.standard_error, rel=0.05)
+
+
+def sign_flip_p(differences, resamples, seed):
+    """Exchanging two models of the same units flips the sign of a sentence's difference."""
+    same_units = np.ones((2, *differences.shape))
+    return exchange_p(-differences / 2, differences / 2, same_units, resamples, seed)
 
 
 def test_sign_flip_p_equals_scipys_permutation_test(sentences):

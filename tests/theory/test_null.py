@@ -6,15 +6,18 @@ of comparisons and of layer probes.
 """
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from vestige.corpus.load import load_corpus
 from vestige.models.encoders.copies import CopiedEncoder
 from vestige.study.null import claims, null_study, null_table
+from vestige.study.run import Study
 
 FEW = {"train": 50, "dev": 20, "test": 60}
 QUICK_EDGES = {"rate": 3e-3, "validate_every": 10, "max_validations": 3, "projected": 32, "hidden": 32}
@@ -89,3 +92,29 @@ def test_the_page_is_written_from_its_results_and_claims_nothing(monkeypatch):
     assert {row["name"] for row in rows} == {*null.ANALYSES} and not any(row["claims"] for row in rows)
     found = pd.DataFrame(rows).groupby("name")[["comparisons", "described", "significant"]].sum()
     assert (found["significant"] <= 0.07 * (found["comparisons"] - found["described"])).all()
+
+
+@pytest.fixture(scope="module")
+def noisy(minilm, tmp_path_factory):
+    """A folder with MiniLM whose weights have 1 % noise, for analyses that ask the model itself."""
+    torch.manual_seed(0)
+    model = deepcopy(minilm.model)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.add_(0.01 * weights.std(correction=0) * torch.randn_like(weights))
+    folder = tmp_path_factory.mktemp("noisy")
+    model.save_pretrained(folder)
+    minilm.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_noise_on_weights_is_no_finding_of_the_language_model(noisy, shared_cache, tmp_path):
+    raw = {
+        "study": "null",
+        "models": {"base": "minilm", "noise": {"load": str(noisy), "reference": "base"}},
+        "corpora": {"text": {"name": "treebank", "sample": {"test": 100}}},
+        "analyses": [{"perplexity": {"tasks": ["text/upos"], "unit": "sentence", "sweep": False}}],
+    }
+    run = Study.from_dict(raw, tmp_path, cache=shared_cache).run()
+    assert run.comparisons["metric"].tolist() == ["loss"] and run.comparisons["verdict"].tolist() == ["unchanged"]
+    assert claims(run) == []

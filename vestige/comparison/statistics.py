@@ -40,14 +40,6 @@ def _scores(counts: np.ndarray, sums: np.ndarray, units: np.ndarray, strata: np.
     return total / seen
 
 
-def sign_flip_p(differences: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Two-sided p-values (places,) of the hypothesis that a sentence's difference may have either sign.
-
-    `differences` (sentences, places). Signs are flipped for whole sentences, alike in all places.
-    """
-    return exchange_p(-differences / 2, differences / 2, np.ones((2, *differences.shape)), resamples, seed)
-
-
 def exchange_p(before: np.ndarray, after: np.ndarray, units: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """(places,): how often exchanging base and tuned of whole sentences gives as large a difference of scores.
 
