@@ -1,4 +1,4 @@
-"""Perplexity with the last r layers put back, r = 0 to all: shared beginnings run once, beside every model by itself.
+"""Perplexity with the last r layers replaced, r = 0 to all: shared beginnings run once, beside every model by itself.
 
     python benchmarks/sweep.py [--blocks 24] [--repeats 3] [--out benchmarks/results]
 

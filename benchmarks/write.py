@@ -355,11 +355,11 @@ def attention_section(attention: Row | None, sweep: Row | None) -> str:
     if sweep:
         fewer = sweep["evaluations_alone"] / sweep["evaluations"]
         lines.append(
-            f"Perplexity of {sweep['models']} models, the last 0 to {sweep['layers']} layers put back, on "
+            f"Perplexity of {sweep['models']} models, the last 0 to {sweep['layers']} layers replaced, on "
             f"{sweep['tokens']:,} tokens (`benchmarks/sweep.py`): {sweep['evaluations']:.0f} layers are evaluated, "
             f"{sweep['evaluations_alone']} where every model runs by itself ({fewer:.2f} x more), and the embeddings "
             f"{sweep['embeddings']:g} time(s) instead of {sweep['models']}; with one more model, whose embeddings are "
-            f"put back as well, {sweep['evaluations_restored']} of {sweep['evaluations_restored_alone']} layers "
+            f"replaced as well, {sweep['evaluations_restored']} of {sweep['evaluations_restored_alone']} layers "
             f"({sweep['evaluations_restored_alone'] / sweep['evaluations_restored']:.2f} x). "
             f"{sweep['seconds']:.1f} s beside {sweep['seconds_alone']:.1f} s "
             f"({sweep['seconds_alone'] / sweep['seconds']:.2f} x, head included), losses equal to "
