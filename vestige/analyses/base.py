@@ -4,6 +4,7 @@ From the one class come the YAML schema, the cache key, the CLI's listing and he
 models, and a page of the report.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -209,7 +210,37 @@ def check_rows(analysis: Analysis, outcome: Outcome) -> None:
                 f"{where} says {sorted(unknown)[0]!r} of {metric.name!r}, which is no column of results",
                 fix=f"use columns among {', '.join(sorted(columns))}",
             )
+        if math.isnan(row["value"]):
+            place = {
+                name: value for name, value in row.items() if name not in ("metric", "value") and value is not None
+            }
+            raise AnalysisError(
+                f"{where} reports that {metric.name!r} is no number (nan) at {place or 'the whole model'}",
+                fix="report numbers only; name what cannot be measured in outcome.absent, with the reason",
+            )
         _check_axis(row, metric, where)
+
+
+def check_tables(analysis: Analysis, outcome: Outcome) -> None:
+    """Every metric that has rows and is compared finds the table and the columns that its estimator names."""
+    reported = {row["metric"] for row in outcome.rows}
+    tables = {"items": outcome.items, **outcome.tables}
+    for name, columns in tables.items():
+        if len(lengths := {len(values) for values in columns.values()}) > 1:
+            raise AnalysisError(
+                f"analysis {analysis.name!r} leaves a table {name!r} whose columns have {sorted(lengths)} rows",
+                fix="give all columns of a table the same length",
+            )
+    for metric in analysis.given:
+        if metric.compared is None or metric.name not in reported:
+            continue
+        table = tables.get(metric.compared.table) or {}
+        if lacking := sorted(metric.compared.columns - set(table)):
+            raise AnalysisError(
+                f"analysis {analysis.name!r} declares that {metric.name!r} is compared by the column {lacking[0]!r} of "
+                f"its table {metric.compared.table!r}, which has {', '.join(table) or 'no columns'}",
+                fix="leave the column, or correct the estimator of the metric",
+            )
 
 
 def _check_axis(row: dict[str, Any], metric: Metric, where: str) -> None:

@@ -7,7 +7,7 @@ can be written where its package is not installed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from vestige.comparison.estimators import Estimator
 
@@ -69,7 +69,10 @@ class Metric:
     """What it is, for the documentation, where the title does not tell."""
 
     def __post_init__(self) -> None:
-        """A metric that is compared has a margin, a remark its sentence; both are mistakes of the author if lacking."""
+        """A metric that is compared has a margin, a remark its sentence, and what is chosen is one of the choices."""
+        for name, choices in (("unit", Unit), ("better", Better), ("role", Role)):
+            if (given := getattr(self, name)) not in get_args(choices):
+                raise ValueError(f"metric {self.name!r}: {name} {given!r} is none of {', '.join(get_args(choices))}")
         if self.compared is not None and not (self.margin is not None and self.margin > 0):
             raise ValueError(f"metric {self.name!r} is compared, so it needs a margin of equivalence above 0")
         if (self.role == "remark") != bool(self.remark):

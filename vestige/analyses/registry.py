@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -132,10 +133,14 @@ def _mistakes(kind: "type[Analysis]", name: str) -> Iterator[tuple[str, str]]:
         yield "has no docstring", "say in the class' docstring what it computes"
     for said, known in (("needs", get_args(Need)), ("levels", get_args(Level))):
         given = getattr(kind, said, ())
+        if isinstance(given, str):
+            yield f"has {said} that are a text, {given!r}", f"write {said} = ({given!r},)"
         unknown = [each for each in given if each not in known]
         if unknown or not given:
             found = f"has {said} {unknown[0]!r}" if unknown else f"does not say its {said}"
             yield found, f"choose from {', '.join(known)}"
+    if isabstract(kind):
+        yield "has no method run", "write run(self, inputs: Inputs) -> Outcome"
     yield from _mistaken_metrics(getattr(kind, "metrics", None))
     for parameter in parameters(kind):
         if parameter.meaning == "":

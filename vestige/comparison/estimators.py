@@ -7,7 +7,7 @@ see `vestige.analyses.schema`), the rows of it that count, and the columns that 
 the table (a layer, an input, a share of neurons) is compared by itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 
@@ -18,6 +18,17 @@ class Estimator:
     table: str = "items"
     where: tuple[tuple[str, Any], ...] = ()
     """Columns and the value each must have: (("subset", "task"),). They say which rows count, not where they lie."""
+
+    @property
+    def selecting(self) -> set[str]:
+        """Columns that say which rows count."""
+        return {name for name, _ in self.where}
+
+    @property
+    def columns(self) -> set[str]:
+        """All columns that it reads, but for those that say where a score lies."""
+        named = (getattr(self, field.name) for field in fields(self) if field.name != "table")
+        return {"sentence", *self.selecting, *(name for name in named if isinstance(name, str) and name)}
 
 
 @dataclass(frozen=True)
@@ -71,3 +82,11 @@ class Difference(Estimator):
 
     first: Share = Share()
     second: Share = Share()
+
+    @property
+    def selecting(self) -> set[str]:
+        return self.first.selecting | self.second.selecting
+
+    @property
+    def columns(self) -> set[str]:
+        return self.first.columns | self.second.columns

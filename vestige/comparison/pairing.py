@@ -5,7 +5,7 @@ models. Everything later works on sums per sentence, whatever the estimator.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,7 @@ def pair(
     Only items that every place, seed and model has are compared; the others are left out and counted. Places that
     were scored under other seeds than the rest (a set of neurons that is searched once) are paired by themselves.
     """
-    columns = [name for name in places if name in base and name not in _selecting(estimator)]
+    columns = [name for name in places if name in base and name not in estimator.selecting]
     frames = [_summed(estimator, table, columns) for table in (base, *tuned)]
     frames, uncounted = _alike(frames) if "count" in frames[0] else (frames, 0)
     tables = [_by_probe(frame, columns) for frame in frames]
@@ -106,18 +106,6 @@ def _nothing_in_common() -> AnalysisError:
     )
 
 
-def _selecting(estimator: Estimator) -> set[str]:
-    """Columns that say which rows count, not where they lie."""
-    parts = (estimator.first, estimator.second) if isinstance(estimator, Difference) else (estimator,)
-    return {name for part in parts for name, _ in part.where}
-
-
-def _used(estimator: Estimator) -> list[str]:
-    """Columns that it reads."""
-    named = [getattr(estimator, field.name) for field in fields(estimator) if field.name not in ("table", "where")]
-    return [name for name in (*named, *dict(estimator.where), "sentence") if isinstance(name, str) and name]
-
-
 def _summed(estimator: Estimator, table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Rows that count: sentence, word, place, probe_seed, value, units and, where they matter, count and stratum."""
     if isinstance(estimator, Difference):
@@ -126,7 +114,7 @@ def _summed(estimator: Estimator, table: pd.DataFrame, columns: Sequence[str]) -
         means = first.groupby(keys, sort=False, dropna=False, observed=True)["value"].mean().rename("first")
         both = second.merge(means.reset_index(), on=keys)
         return both.assign(value=both["first"] - both["value"]).drop(columns="first")
-    if lacking := [name for name in _used(estimator) if name not in table]:
+    if lacking := sorted(estimator.columns - set(table)):
         raise AnalysisError(f"the table {estimator.table!r} has no column {lacking[0]!r}", fix="run the analysis again")
     for name, wanted in estimator.where:
         table = table[table[name] == wanted]

@@ -15,7 +15,7 @@ import torch
 from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
-from vestige.analyses.base import Analysis, Inputs, Own, check_rows
+from vestige.analyses.base import Analysis, Inputs, Own, check_rows, check_tables
 from vestige.analyses.schema import ROW, typed
 from vestige.cache import demand, remove, whole, writing
 from vestige.corpus.store import read_task
@@ -138,6 +138,7 @@ def run_cell(cell: Cell, in_memory: Mapping[str, Encoder] | None = None) -> None
     analysis = TypeAdapter(find_analysis(cell.analysis)).validate_python(cell.parameters)
     outcome = analysis.run(_inputs(cell, analysis, in_memory or {}))
     check_rows(analysis, outcome)
+    check_tables(analysis, outcome)
     with writing(cell.folder) as folder:
         rows = typed(pd.DataFrame(outcome.rows), ROW)
         pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), folder / "rows.parquet")

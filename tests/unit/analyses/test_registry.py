@@ -132,6 +132,8 @@ def test_an_entry_point_that_is_no_analysis_is_named(package, value):
         ('frozenset({"hidden_states"})', 'frozenset({"neurons"})', "has needs 'neurons'"),
         ('("token",)', '("word",)', "has levels 'word'"),
         ('("token",)', "()", "does not say its levels"),
+        ('("token",)', '"token"', "has levels that are a text, 'token'"),
+        ("    def run(self, inputs): return Outcome()\n", "", "has no method run"),
         ('(Metric("size", "the size"),)', "()", "declares no metrics"),
         ('(Metric("size", "the size"),)', '("size",)', "declares no metrics"),
         ('(Metric("size", "the size"),)', '2 * (Metric("size", "the size"),)', "the metric 'size' twice"),
