@@ -26,19 +26,17 @@ def read_pages(reading: Reading) -> list[tuple[str, Page]]:
 def take_opening(pages: Sequence[Page]) -> list[Finding]:
     """The heaviest findings of all pages, in their order; they are taken out of their sections.
 
-    What claims no change (weight below 1) opens the report with at most `QUIET` findings of a page, so that many
+    Of what claims no change (weight below 1), `QUIET` findings of a page come before further ones, so that many
     undecided tasks of one analysis do not hide what the others measured.
     """
     lists = [(number, own) for number, page in enumerate(pages) for own in _lists(page)]
     ranked = sorted(((number, one) for number, own in lists for one in own), key=lambda pair: -pair[1].weight)
-    chosen: set[int] = set()
-    quiet = Counter[int]()
+    first, later, quiet = list[int](), list[int](), Counter[int]()
     for number, one in ranked:
-        if len(chosen) == MOST or one.weight < LIGHTEST:
-            break
         quiet[number] += one.weight < 1
-        if one.weight >= 1 or quiet[number] <= QUIET:
-            chosen.add(id(one))
+        if one.weight >= LIGHTEST:
+            (first if one.weight >= 1 or quiet[number] <= QUIET else later).append(id(one))
+    chosen = {*[*first, *later][:MOST]}
     opening = [one for _, own in lists for one in own if id(one) in chosen]
     for _, own in lists:
         own[:] = [one for one in own if id(one) not in chosen]

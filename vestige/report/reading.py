@@ -114,14 +114,14 @@ class Reading:
     def parts(self, analysis: str) -> list[Part]:
         """Every task under every setting: tasks in the order of the table, preferred settings first."""
         rows = self.results[self.results["analysis"] == analysis]
-        several = rows["params"].nunique() > 1
         tasks = list(dict.fromkeys(zip(rows["corpus"], rows["task"], strict=True)))
         order = {params: place for place, params in enumerate(self.settings)}
         groups = sorted(
             rows.groupby(["corpus", "task", "params"], sort=False),
             key=lambda group: (tasks.index(group[0][:2]), order.get(group[0][2], len(order))),
         )
-        return [self._part(key, part, several) for key, part in groups]
+        settings = rows.groupby(["corpus", "task"])["params"].nunique()
+        return [self._part(key, part, settings[key[:2]] > 1) for key, part in groups]
 
     def _part(self, key: tuple[str, str, str], rows: pd.DataFrame, several: bool) -> Part:
         corpus, task, params = key

@@ -71,6 +71,8 @@ def _varying(all_parameters: list[dict[str, Any]]) -> list[str]:
 def _written(value: Any) -> str:
     if value is None:
         return "not set"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
