@@ -1,14 +1,18 @@
 """The one way in which library code tells how far it is.
 
 A bar appears on a terminal's standard error when the work has lasted longer than two seconds;
-in a log file or a notebook a line a minute says how far it is. `quiet()` switches both off.
+in a log file or a notebook a line a minute says how far it is. `quiet()` switches both off. In a process that works
+for another one, `report_to` writes into a file how far the outermost bar is.
 """
 
+import json
+import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 PATIENCE = 2.0
@@ -17,7 +21,12 @@ PATIENCE = 2.0
 LINE_EVERY = 60.0
 """Seconds between two lines where there is no terminal; all bars together keep to it."""
 
+REPORT_EVERY = 1.0
+"""Seconds between two reports into a file."""
+
 _quiet = False
+_report: Path | None = None
+_last_report = 0.0
 _last_line = 0.0
 _open_bars: list["Bar"] = []
 """From the outermost to the innermost."""
@@ -27,6 +36,25 @@ def quiet(value: bool = True) -> None:
     """Show no bars from now on (or, with False, show them again)."""
     global _quiet
     _quiet = value
+
+
+def is_quiet() -> bool:
+    """Whether nothing is to be shown."""
+    return _quiet
+
+
+@contextmanager
+def report_to(path: Path) -> Iterator[None]:
+    """Write into a file, which is gone afterwards, how far the work of the block is; no bars are shown."""
+    global _report, _quiet
+    before = _report, _quiet
+    _report, _quiet = path, True
+    try:
+        yield
+    finally:
+        _report, _quiet = before
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 class Bar:
@@ -48,7 +76,9 @@ class Bar:
         if description is not None:
             self.description = description
         now = time.monotonic()
-        if self._display is not None:
+        if _report is not None:
+            _write_report(now)
+        elif self._display is not None:
             self._display.update(self._row, completed=self.done, description=self.description)
         elif not _quiet and self._terminal and now - self._started > PATIENCE:
             self._open()
@@ -110,6 +140,23 @@ def bar(description: str, total: int | None = None) -> Iterator[Bar]:
     finally:
         _open_bars.remove(shown)
         shown.close()
+
+
+def _write_report(now: float) -> None:
+    global _last_report
+    if now - _last_report < REPORT_EVERY or _report is None or not _open_bars:
+        return
+    _last_report, shown = now, _open_bars[-1]
+    about = {
+        "description": shown.description,
+        "done": shown.done,
+        "total": shown.total,
+        "seconds": now - shown._started,
+    }
+    with suppress(OSError):
+        temporary = _report.with_name(f".{_report.name}")
+        temporary.write_text(json.dumps(about))
+        os.replace(temporary, _report)
 
 
 def _clock(seconds: float) -> str:

@@ -6,29 +6,42 @@ from typing import Any
 
 from vestige.cache import read_checked, write_checked
 from vestige.corpus.types import Corpus, Level, Sentence, Span, SpanPair, Task
-from vestige.digest import digest_json
+from vestige.digest import digest_chunks
 from vestige.errors import DamageError
+
+
+def task_path(task: Task, root: Path) -> Path:
+    """Where a task is kept: a file named by its content."""
+    return root / f"{_content(task)[0]}.json"
 
 
 def save_task(task: Task, root: Path) -> Path:
     """Write the task under a name made from its content; a file that is there and whole is left alone."""
-    content = {
-        "corpus": task.corpus.name,
-        "notes": list(task.corpus.notes),
-        "task": task.name,
-        "level": task.level,
-        "splits": {
-            split: [
-                [s.id, list(s.words), list(s.second), s.annotations.get(task.name), task.companions(s)]
-                for s in sentences
-            ]
-            for split, sentences in task.corpus.splits.items()
-        },
-    }
-    path = root / f"{digest_json(content)}.json"
+    path = task_path(task, root)
     if read_checked(path) is None:
-        write_checked(path, json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        write_checked(path, _content(task)[1])
     return path
+
+
+def _content(task: Task) -> tuple[str, bytes]:
+    """The task as a file, and the name of the file; made once."""
+    if "stored" not in task.__dict__:
+        content = {
+            "corpus": task.corpus.name,
+            "notes": list(task.corpus.notes),
+            "task": task.name,
+            "level": task.level,
+            "splits": {
+                split: [
+                    [s.id, list(s.words), list(s.second), s.annotations.get(task.name), task.companions(s)]
+                    for s in sentences
+                ]
+                for split, sentences in task.corpus.splits.items()
+            },
+        }
+        text = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        task.__dict__["stored"] = digest_chunks([text]), text
+    return task.__dict__["stored"]
 
 
 def read_task(path: Path) -> Task:

@@ -109,7 +109,17 @@ class Corpus:
                 f"corpus {self.name!r} has no task {name!r}; its tasks: {known}",
                 fix="name one of them",
             )
-        return Task(self, name, self.levels[name])
+        return self._tasks.setdefault(name, Task(self, name, self.levels[name]))
+
+    @cached_property
+    def _tasks(self) -> "dict[str, Task]":
+        """Tasks that were asked for: what is derived from one is derived once."""
+        return {}
+
+    @cached_property
+    def words_digests(self) -> dict[str, str]:
+        """By split, hash of what a model is shown."""
+        return {split: words_digest(sentences) for split, sentences in self.splits.items()}
 
     def shared_with_train(self, split: str) -> int:
         """How many sentences of a split are sentences of train too, by their words; 0 of train itself."""
@@ -245,6 +255,11 @@ class Task:
     def label_counts(self) -> Counter[str]:
         """How often each label occurs in train."""
         return Counter(_labels(self.labels("train"), self.level))
+
+    @cached_property
+    def digests(self) -> dict[str, list[str]]:
+        """By split, hashes of words and of labels."""
+        return {split: [words, self.digest([split])] for split, words in self.corpus.words_digests.items()}
 
     def digest(self, splits: Iterable[str]) -> str:
         """Hash of the labels (not of the words) of the splits, and of what belongs to them."""

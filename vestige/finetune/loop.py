@@ -25,7 +25,7 @@ from vestige.finetune.examples import Example, batches, out_of_memory
 from vestige.finetune.model import Tunable
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.workplace import STATE
-from vestige.progress import bar
+from vestige.progress import Bar, bar
 
 
 @dataclass
@@ -83,14 +83,14 @@ class Run:
         with bar(f"fine-tuning on {what}", self.steps) as shown:
             shown.advance(progress.step)
             while progress.epoch < self.recipe.epochs and not self._stopped():
-                self._epoch(shown.advance)
+                self._epoch(shown, what)
         if self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
         self.accelerator.unwrap_model(self.module, keep_fp32_wrapper=False)
         self.model.eval()
         return progress
 
-    def _epoch(self, advance: Callable[[], None]) -> None:
+    def _epoch(self, shown: Bar, what: str) -> None:
         progress, recipe = self.progress, self.recipe
         number = progress.epoch + 1
         rng = np.random.default_rng([self.seed, len(self.examples), number])
@@ -102,7 +102,8 @@ class Run:
             progress.step += 1
             if len(self._unchecked) >= (1 if self.model.encoder.device.type == "cpu" else 16):
                 self._check()
-            advance()
+            recent_loss = f", loss {progress.losses[-1]:.3f}" if progress.losses else ""
+            shown.advance(description=f"fine-tuning on {what}{recent_loss}")
             if recipe.save_steps and progress.step % recipe.save_steps == 0:
                 self._checkpoint()
             self._keep_state()

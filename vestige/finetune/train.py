@@ -14,27 +14,23 @@ from typing import Any
 import torch
 
 from vestige.cache import cache_folder, remove, whole, writing
-from vestige.corpus.types import Task, words_digest
-from vestige.digest import digest_chunks, digest_json
+from vestige.corpus.types import Task
 from vestige.errors import ModelError
 from vestige.finetune.card import model_card
 from vestige.finetune.loop import Run
 from vestige.finetune.model import LOG, Tunable, build
+from vestige.finetune.naming import making_name
 from vestige.finetune.problems import find_problem
 from vestige.finetune.recipe import Lora, Recipe, load_recipe
 from vestige.finetune.score import check_fit, score, values
 from vestige.finetune.workplace import STATE, working
 from vestige.models.encoders.reading import AS_IS
-from vestige.models.files.identity import config_identity, hash_tensors, tokenizer_digest
 from vestige.models.files.load import check_device, load_backbone, load_tokenizer
 from vestige.models.files.sources import MINILM, model_folder
 from vestige.models.files.weights import check_weight_files
 from vestige.models.surgery.blocks import keep as keep_only
 from vestige.models.surgery.unroll import find_parts, unroll
 from vestige.version import __version__
-
-VERSION = 3
-"""Raised when the same recipe would give other weights, or the folder other files."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +71,13 @@ def finetune(
             check_fit(problem, task, split)
     folder = model_folder(base)
     check_weight_files(folder)
+    key = making_name(
+        base, task, recipe, seed=seed, device=device, threads=threads, keep=keep, unrolled=unrolled, problem=problem
+    )
+    place = cache_folder(cache) / "models" / key
+    if whole(place):
+        remove(place / STATE)
+        return Tuned(place, json.loads((place / LOG).read_text()))
     torch.set_num_threads(threads)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # a pooler that is not in the files is drawn
@@ -86,31 +89,24 @@ def finetune(
     if keep is not None:
         backbone = keep_only(backbone, list(keep))
     tokenizer = load_tokenizer(folder)
-    data = {split: [words_digest(s), task.digest([split])] for split, s in task.corpus.splits.items()}
-    weights = digest_chunks(hash_tensors({f".{name}": tensor for name, tensor in backbone.state_dict().items()}))
-    start = [weights, config_identity(backbone.config), tokenizer_digest(tokenizer)]
-    together = int(os.environ.get("WORLD_SIZE", "1"))
-    key = digest_json([VERSION, start, data, problem.describe(), recipe.identity(), seed, threads, device, together])
-    place = cache_folder(cache) / "models" / key
-    if not whole(place):
-        with torch.random.fork_rng(devices=_indices(device)), working(place) as temporary:
-            model = build(backbone, tokenizer, problem, recipe, name=_name(base, folder), seed=seed, device=device)
-            del backbone
-            said = {
-                "vestige": __version__,
-                "base": str(base if str(base) == MINILM else _name(base, folder)),
-                "task": f"{task.corpus.name}/{task.name}",
-                "level": task.level,
-                "kind": problem.kind,
-                "problem": problem.describe(),
-                "recipe": asdict(recipe),
-                "seed": seed,
-                "keep": None if keep is None else list(keep),
-                "unrolled": unrolled,
-                "adapter": isinstance(recipe.lora, Lora) and not recipe.lora.merge,
-                "data": data,
-            }
-            _train(model, task, recipe, seed, temporary, said, state_seconds)
+    with torch.random.fork_rng(devices=_indices(device)), working(place) as temporary:
+        model = build(backbone, tokenizer, problem, recipe, name=_name(base, folder), seed=seed, device=device)
+        del backbone
+        said = {
+            "vestige": __version__,
+            "base": str(base if str(base) == MINILM else _name(base, folder)),
+            "task": f"{task.corpus.name}/{task.name}",
+            "level": task.level,
+            "kind": problem.kind,
+            "problem": problem.describe(),
+            "recipe": asdict(recipe),
+            "seed": seed,
+            "keep": None if keep is None else list(keep),
+            "unrolled": unrolled,
+            "adapter": isinstance(recipe.lora, Lora) and not recipe.lora.merge,
+            "data": task.digests,
+        }
+        _train(model, task, recipe, seed, temporary, said, state_seconds)
     remove(place / STATE)
     return Tuned(place, json.loads((place / LOG).read_text()))
 

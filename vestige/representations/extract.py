@@ -45,15 +45,18 @@ def represent(
     on_overflow: Overflow = "truncate",
     on_vanished: Vanished = "zero",
     cache: Path | None = None,
+    name: str | None = None,
     batch_tokens: int = BATCH_TOKENS,
 ) -> dict[str, Representations]:
-    """The representations of the sentences, by pooling; what the cache has is not computed again."""
+    """The representations of the sentences, by pooling; what the cache has is not computed again.
+
+    The cache knows a model by the hash of its weights, or by the `name` of one that was named before it was loaded.
+    """
     unknown = [pooling for pooling in poolings if pooling not in POOLINGS]
     if unknown:
         raise RepresentationError(f"unknown pooling {unknown[0]!r}", fix=f"choose from {', '.join(POOLINGS)}")
     how = [dtype, on_overflow, on_vanished, *placed(encoder)]
-    key = digest_json([FORMAT, encoder.fingerprint, words_digest(sentences), *how])
-    root = cache_folder(cache) / "representations" / key
+    root = kept_in(name or encoder.fingerprint, words_digest(sentences), how, cache_folder(cache))
     with explaining_storage(root):
         missing = [pooling for pooling in poolings if not stored(root / pooling)]
     if missing:
@@ -70,6 +73,11 @@ def represent(
             for writer in writers.values():
                 writer.finish(encoder, sentences, encoded)
     return {pooling: Representations.open(root / pooling) for pooling in poolings}
+
+
+def kept_in(model: str, words: str, how: Sequence[str], cache: Path) -> Path:
+    """The folder with the poolings of sentences (by the digest of their words) read by a model in a way."""
+    return cache / "representations" / digest_json([FORMAT, model, words, *how])
 
 
 class _Writer:

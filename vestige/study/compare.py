@@ -20,8 +20,8 @@ from vestige.corpus.types import Corpus
 from vestige.errors import SpecError
 from vestige.models.encoders.encoder import Encoder
 from vestige.models.files.load import load_model
+from vestige.study.corpora import Given
 from vestige.study.finished import StudyRun
-from vestige.study.making import Given
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
 

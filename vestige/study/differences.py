@@ -1,4 +1,4 @@
-"""Which cells of a run are compared with which: the tables `comparisons` and `neuron_changes`.
+"""Which cells of a run are compared with which, and the tables `comparisons` and `neuron_changes`.
 
 How is declared by the analyses: each of their metrics names its estimator and its margin.
 """
@@ -18,33 +18,55 @@ from vestige.comparison.differences import Settings, compare, confirmed, control
 from vestige.comparison.domains import compare_domains
 from vestige.comparison.selections import compare_selections, same_shape
 from vestige.errors import AnalysisError
-from vestige.study.cells import Cell, params_hash, read_rows, read_table
 from vestige.study.spec import CorpusSpec, StudySpec
+from vestige.study.steps.analyse import Cell, params_hash, read_rows, read_table
+from vestige.study.steps.compare import Compare
 
 
-def comparisons_frame(spec: StudySpec, cells: Sequence[Cell]) -> tuple[pd.DataFrame, list[str]]:
-    """Every tuned model against its reference, for every analysis and task both were run on; notes on what cannot be.
+def compared_models(
+    base: Cell, tuned: Sequence[Cell], settings: Mapping[str, Any], margins: Mapping[str, float]
+) -> tuple[pd.DataFrame, list[str]]:
+    """The runs of a tuned model against its reference; why it cannot be, where the two have nothing in common."""
+    analysis = analysis_of(base)
+    metrics = [metric for metric in analysis.given if metric.compared is not None and _left(base, metric)]
+    read = _reader(base, tuned)
+    try:
+        found = compare_declared(metrics, read, Settings(**settings), margins, stochastic=analysis.stochastic)
+    except AnalysisError as error:
+        return pd.DataFrame(), [error.problem]
+    if len(found):
+        found = found.assign(failed=_failed(found, [_failures(cell) for cell in (base, *tuned)]))
+    return found, []
 
-    Two models that have nothing in common on one task do not cost the comparisons of the others.
-    """
-    settings, margins = _settings(spec), spec.compare.margins
+
+def comparisons_frame(spec: StudySpec, steps: Sequence[Compare]) -> tuple[pd.DataFrame, list[str]]:
+    """All differences of a study with the correction for their number; notes on what could not be compared."""
     tables, notes = [], []
-    for base, tuned in _pairs(spec, cells):
-        analysis = analysis_of(base)
-        metrics = [metric for metric in analysis.given if metric.compared is not None and _left(base, metric)]
-        try:
-            found = compare_declared(metrics, _reader(base, tuned), settings, margins, stochastic=analysis.stochastic)
-        except AnalysisError as error:
-            what = f"{base.analysis} of {base.corpus}/{base.task}"
-            notes.append(f"{what}: {tuned[0].model} is not compared with {base.model}: {error.problem}")
+    for step in sorted(steps, key=lambda step: bool(step.outside)):
+        one, found = step.tuned[0], step.table("comparisons")
+        what = f"{one.analysis} of {one.corpus}/{one.task}"
+        notes += [f"{what}: {one.model} is not compared with {step.base.model}: {why}" for why in step.notes()]
+        if found.empty:
             continue
-        if len(found):
-            failed = _failed(found, [_failures(cell) for cell in (base, *tuned)])
-            tables.append(_identified(found.assign(failed=failed), tuned[0], base.model))
-    tables += _domain_tables(spec, cells, settings)
+        if not step.outside:
+            tables.append(_identified(found, one, step.base.model))
+        elif one.reference is not None:
+            there = step.outside[0]
+            other = {"other_corpus": there.corpus, "other_task": there.task, "other_params": params_hash(there)}
+            tuned = spec.models[one.model].finetune
+            tuned_on = "" if tuned is None else tuned.task
+            tables.append(_identified(found, one, one.reference.origin.model, tuned_on=tuned_on, **other))
     if not tables:
         return pd.DataFrame(), notes
+    settings = Settings(**settings_of(spec))
     return control_false_discoveries(pd.concat(tables, ignore_index=True), settings), notes
+
+
+def neuron_changes_frame(steps: Sequence[Compare]) -> pd.DataFrame:
+    """How the selections of units of every tuned model differ from those of its reference."""
+    found = [(step, step.table("neuron_changes")) for step in steps if not step.outside]
+    changes = [_identified(table, step.tuned[0], step.base.model) for step, table in found if len(table)]
+    return pd.concat(changes, ignore_index=True) if changes else pd.DataFrame()
 
 
 Tables = tuple[pd.DataFrame, list[pd.DataFrame]]
@@ -92,8 +114,9 @@ def analysis_of(cell: Cell) -> Analysis:
     return TypeAdapter(find_analysis(cell.analysis)).validate_python(cell.parameters)
 
 
-def _settings(spec: StudySpec) -> Settings:
-    return Settings(**spec.compare.model_dump(exclude={"margins"}))
+def settings_of(spec: StudySpec) -> dict[str, Any]:
+    """How differences are judged, but for margins."""
+    return spec.compare.model_dump(exclude={"margins"})
 
 
 def _left(cell: Cell, metric: Metric) -> bool:
@@ -131,28 +154,25 @@ def _spot(row: Any) -> tuple[Any, ...]:
     return tuple(None if pd.isna(value) else value for value in row)
 
 
-def _domain_tables(spec: StudySpec, cells: Sequence[Cell], settings: Settings) -> Iterator[pd.DataFrame]:
-    """How similar tuned models are to their references on the corpus they were tuned on and on every other."""
-    for tuned_on, inside, outside in _domains(spec, cells):
-        here, there = inside[0], outside[0]
-        analysis = analysis_of(here)
-        ours, others = ([read_table(analysis.in_domain, cell) for cell in side] for side in (inside, outside))
-        margins = {metric.name: metric.margin for metric in analysis.given if metric.margin} | spec.compare.margins
-        table = compare_domains(ours, others, margins, settings)
-        if table.empty or here.reference is None:
-            continue
-        other = {"other_corpus": there.corpus, "other_task": there.task, "other_params": params_hash(there)}
-        for prefix, cell in (("", here), ("other_", there)):
-            sampled = read_table("sampled_words", cell)
-            counts = {f"{prefix}sentences": sampled["sentence"].nunique(), f"{prefix}items": len(sampled)}
-            table = table.assign(**counts)
-        places = typed(table, PLACE)
-        table = pd.concat([places, table.drop(columns=[c for c in PLACES if c in table])], axis=1)
-        yield _identified(table, here, here.reference.model, tuned_on=tuned_on, **other)
+def compared_domains(
+    inside: Sequence[Cell], outside: Sequence[Cell], settings: Mapping[str, Any], margins: Mapping[str, float]
+) -> pd.DataFrame:
+    """How similar a tuned model is to its reference on the corpus it was tuned on and on another."""
+    analysis = analysis_of(inside[0])
+    ours, others = ([read_table(analysis.in_domain, cell) for cell in side] for side in (inside, outside))
+    given = {metric.name: metric.margin for metric in analysis.given if metric.margin} | dict(margins)
+    table = compare_domains(ours, others, given, Settings(**settings))
+    if table.empty:
+        return table
+    for prefix, cell in (("", inside[0]), ("other_", outside[0])):
+        sampled = read_table("sampled_words", cell)
+        counts = {f"{prefix}sentences": sampled["sentence"].nunique(), f"{prefix}items": len(sampled)}
+        table = table.assign(**counts)
+    return pd.concat([typed(table, PLACE), table.drop(columns=[c for c in PLACES if c in table])], axis=1)
 
 
-def _domains(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[str, list[Cell], list[Cell]]]:
-    """What a model was tuned on, and cells of its runs: on that corpus, and on another with the same parameters."""
+def domains(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], list[Cell]]]:
+    """Cells of a tuned model's runs: on the corpus it was tuned on, and on another with the same parameters."""
     for name, model in spec.models.items():
         if model.finetune is None:
             continue
@@ -164,7 +184,7 @@ def _domains(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[str, list
         near = {corpus for corpus, _, _ in runs if _in_domain(spec, corpus, home)}
         for one, other in product(runs.values(), repeat=2):
             if one[0].corpus in near and other[0].corpus not in near and _but_split(one[0]) == _but_split(other[0]):
-                yield model.finetune.task, one, other
+                yield one, other
 
 
 def _but_split(cell: Cell) -> list[Any]:
@@ -185,21 +205,18 @@ def _sources(corpus: CorpusSpec) -> set[tuple[str, str]]:
     return {(name, str(corpus.options.get("config", ""))) for name in names}
 
 
-def neuron_changes_frame(spec: StudySpec, cells: Sequence[Cell]) -> pd.DataFrame:
-    """How the selections of units of every tuned model differ from those of its reference."""
-    changes = []
-    for base, tuned in _pairs(spec, cells):
-        ranked = find_analysis(base.analysis).selection
-        if not ranked:
-            continue
-        tables = [read_table(ranked, cell) for cell in (base, *tuned)]
-        if all(same_shape(tables[0], other) for other in tables[1:]):
-            found = compare_selections(tables[0], tables[1:], _settings(spec))
-            changes.append(_identified(found, tuned[0], base.model))
-    return pd.concat(changes, ignore_index=True) if changes else pd.DataFrame()
+def compared_selections(base: Cell, tuned: Sequence[Cell], settings: Mapping[str, Any]) -> pd.DataFrame:
+    """How the selections of units of a tuned model differ from those of its reference; empty without any."""
+    ranked = find_analysis(base.analysis).selection
+    if not ranked:
+        return pd.DataFrame()
+    tables = [read_table(ranked, cell) for cell in (base, *tuned)]
+    if not all(same_shape(tables[0], other) for other in tables[1:]):
+        return pd.DataFrame()
+    return compare_selections(tables[0], tables[1:], Settings(**settings))
 
 
-def _pairs(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[Cell, list[Cell]]]:
+def pairs(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[Cell, list[Cell]]]:
     """Cells of references, each with the cells of one tuned model's runs."""
     for name in spec.models:
         reference = spec.reference_of(name)

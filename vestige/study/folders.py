@@ -8,7 +8,7 @@ from typing import Any
 from vestige.corpus.types import words_digest
 from vestige.digest import digest_json
 from vestige.errors import StorageError
-from vestige.study.making import Given
+from vestige.study.corpora import Given
 from vestige.study.spec import StudySpec
 from vestige.study.tables import LOCK
 
@@ -56,9 +56,9 @@ def refuse_others(folder: Path, lock: Mapping[str, Any]) -> None:
 
 
 def _identity(key: str, value: Any) -> Any:
-    """What of a part of the lock makes two studies the same: of models their weights, of corpora their words."""
+    """What of a part of the lock makes two studies the same: of models what makes them, of corpora their words."""
     if key == "models":
-        return {name: [copy["fingerprint"] for copy in copies] for name, copies in value.items()}
+        return {name: [copy["key"] for copy in copies] for name, copies in value.items()}
     if key == "corpora":
         return {
             name: {split: about["digest"] for split, about in corpus["splits"].items()}

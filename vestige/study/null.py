@@ -15,8 +15,8 @@ import pandas as pd
 from vestige.corpus.types import Corpus
 from vestige.models.encoders.copies import CopiedEncoder
 from vestige.models.encoders.encoder import Encoder
+from vestige.study.corpora import Given
 from vestige.study.finished import StudyRun
-from vestige.study.making import Given
 from vestige.study.run import Study
 
 NOISE = 0.01

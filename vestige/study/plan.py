@@ -1,194 +1,267 @@
-"""From a spec to cells: models are made, hidden states extracted, and every cell gets its name."""
+"""From a spec to a graph of steps with all their names; nothing is computed.
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+Models are named by their files or by their making, corpora by their words, so that every step knows what goes into
+it, and thereby its own name, before any of it exists.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from vestige.analyses.base import Analysis
-from vestige.cache import cache_folder, give_up
-from vestige.corpus.load import load_corpus
-from vestige.corpus.store import save_task
-from vestige.corpus.types import Corpus, Task, words_digest
+from vestige.cache import cache_folder
+from vestige.corpus.store import save_task, task_path
+from vestige.corpus.types import Corpus, Task
 from vestige.digest import digest_json
-from vestige.errors import SpecError, naming
-from vestige.models.encoders.encoder import Encoder, placed
-from vestige.models.encoders.huggingface import HuggingFaceEncoder
-from vestige.models.lm.head import head_identity
-from vestige.progress import bar
-from vestige.representations.extract import represent
-from vestige.representations.store import Representations
-from vestige.study.cells import Cell, Side
-from vestige.study.making import Given, Made, check_sources, make_models
+from vestige.models.encoders.encoder import placed
+from vestige.models.files.naming import libraries
+from vestige.representations.extract import kept_in
+from vestige.representations.pool import SENTENCE_POOLINGS
+from vestige.study.corpora import Given, describe_corpus, read_corpora
+from vestige.study.differences import domains, pairs, settings_of
+from vestige.study.heads import heads_digest
+from vestige.study.naming import Named, name_models
+from vestige.study.sources import check_sources
 from vestige.study.spec import AnalysisSpec, StudySpec
-from vestige.study.tokens import check_unknown, token_facts
+from vestige.study.steps.analyse import Cell, Side, cell_key, needs_model
+from vestige.study.steps.compare import Compare, compare_step
+from vestige.study.steps.extract import Extract
+from vestige.study.steps.load import Load
+from vestige.study.steps.step import Step
 
 
 @dataclass
 class Plan:
-    """Cells to run, and what is known of the models and corpora they come from."""
+    """The graph of a study, and what is known of its models and corpora before it runs."""
 
+    named: Named = field(default_factory=Named)
+    loads: dict[tuple[str, int], Load] = field(default_factory=dict)
+    """By model and run."""
+    extracts: dict[tuple[str, int, str], Extract] = field(default_factory=dict)
+    """By model, run and corpus."""
     cells: list[Cell] = field(default_factory=list)
-    in_memory: dict[str, Encoder] = field(default_factory=dict)
-    """By name, models that no other process can load."""
-    models: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """By model name, a description per run."""
+    compares: list[Compare] = field(default_factory=list)
     corpora: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tasks: list[Task] = field(default_factory=list)
+    """Which steps read from files of the cache."""
     notes: list[str] = field(default_factory=list)
-    """What a reader of the results must know: words lost, depths that differ."""
+    """What a reader of the results must know."""
     unpaired: list[str] = field(default_factory=list)
     """Lines on models that are compared with nothing."""
-    tokens: list[dict[str, Any]] = field(default_factory=list)
-    """Of every model and corpus: unknown tokens, sinks left out, whether it is cut as by the model's reference."""
+
+    @property
+    def steps(self) -> dict[str, Step]:
+        """Every step once, by key; a step comes after those it reads."""
+        every: Iterable[Step] = (
+            *self.named.tunes.values(),
+            *self.loads.values(),
+            *self.extracts.values(),
+            *self.cells,
+            *self.compares,
+        )
+        found: dict[str, Step] = {}
+        for step in every:
+            found.setdefault(step.key, step)
+        return found
+
+    def save_tasks(self, root: Path) -> None:
+        """Write the files that steps read words and labels from."""
+        for task in self.tasks:
+            save_task(task, root / "tasks")
 
 
 def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) -> Plan:
-    """Make every model and its representations (or find them in the cache), then name the cells.
-
-    Representations that a cell is going to read are compared with their checksums first; damaged ones are made again.
-    """
-    plan = _plan(spec, given, cache)
-    return _plan(spec, given, cache) if _damaged(plan) else plan
-
-
-def _damaged(plan: Plan) -> list[str]:
-    """What is wrong with representations that cells to be run would read."""
-    waiting = [cell for cell in plan.cells if not cell.done]
-    sides = [side for cell in waiting for side in cell.sides]
-    folders = {folder for side in sides for found in side.representations.values() for folder in found.values()}
-    return [found for folder in sorted(folders) if (found := give_up(Path(folder)))]
-
-
-def _plan(spec: StudySpec, given: Given, cache: str | Path | None) -> Plan:
+    """Read the corpora, hash the files of the models, and name every step."""
     root = cache_folder(cache)
-    corpora = {name: _corpus(spec, name, given) for name in spec.corpora}
-    for analysis in spec.analyses:
-        _check_levels(analysis, corpora)
+    corpora = read_corpora(spec, given)
     check_sources(spec, given)
-    plan = Plan(corpora={name: _describe_corpus(corpus) for name, corpus in corpora.items()})
-    read: dict[tuple[str, int, str], _Read] = {}
-    sinks: dict[str, bool] = {}
-    with bar("models made and read", sum(model.runs for model in spec.models.values())) as shown:
-        for made in make_models(spec, corpora, given, root, [name for name in spec.models if _asking(spec, name)]):
-            made = _read_alike(spec, made, sinks)
-            plan.models.setdefault(made.name, []).append({**made.encoder.describe(), **made.about})
-            if made.source is None:
-                plan.in_memory[made.name] = made.encoder
-            heads = _heads(spec, made)
-            for corpus in _corpora_of(spec, made.name):
-                if spec.compute.on_unknown == "error":
-                    check_unknown(made.encoder, made.name, corpus, corpora[corpus])
-                with naming(f"model {made.name} on {corpus}"):
-                    found = _represent(spec, corpus, corpora[corpus], made, root)
-                read[made.name, made.run, corpus] = _Read(
-                    made.source, made.encoder.fingerprint, found, heads, placed(made.encoder)
-                )
-                if made.run == 0:
-                    plan.notes += _losses(made, corpus, found)
-                    plan.tokens.append(token_facts(made.encoder, made.name, corpus, corpora[corpus], found))
-            shown.advance()
-    for (name, run, corpus), mine in read.items():
-        reference = read.get((spec.reference_of(name) or "", 0, corpus))
-        plan.cells += _cells(spec, name, run, corpus, corpora, mine, reference, root)
+    named = name_models(spec, corpora, given, root)
+    plan = Plan(named, corpora={name: describe_corpus(corpus) for name, corpus in corpora.items()})
+    maker = _Maker(spec, corpora, root, plan)
+    for place in named.origins:
+        maker.load(place)
+    for name, run in named.origins:
+        for corpus in _corpora_of(spec, name):
+            maker.extract(name, run, corpus)
+    for name, run, corpus in plan.extracts:
+        plan.cells += maker.cells(name, run, corpus)
+    plan.compares += _compares(spec, plan.cells, str(root))
     plan.notes += [note for analysis in spec.analyses for note in _run_once(analysis)]
-    plan.notes += _depths(spec, plan)
-    for facts in plan.tokens:
-        other = spec.reference_of(facts["model"])
-        both = [read.get((name or "", 0, facts["corpus"])) for name in (facts["model"], other)]
-        cut = {side.tokens for side in both if side is not None and side.tokens is not None}
-        facts["cut_unlike"] = other if len(cut) > 1 else None
+    used = {step.task_file for step in plan.steps.values() if hasattr(step, "task_file")}
+    used |= {cell.own["task_file"] for cell in plan.cells if cell.own is not None}
+    every = {str(task_path(task, root / "tasks")): task for task in maker.tasks.values()}
+    plan.tasks = [every[path] for path in sorted(used)]
     return plan
 
 
-def _read_alike(spec: StudySpec, made: Made, sinks: dict[str, bool]) -> Made:
-    """A model leaves its attention sink out where its reference does: both have the same words to be compared on."""
-    reference = spec.reference_of(made.name)
-    if reference in sinks and isinstance(made.encoder, HuggingFaceEncoder):
-        made = replace(made, encoder=made.encoder.sink_like(sinks[reference]))
-    sinks.setdefault(made.name, made.encoder.leaves_out_first)
-    return made
+def _compares(spec: StudySpec, cells: list[Cell], cache: str) -> Iterator[Compare]:
+    settings, margins = settings_of(spec), spec.compare.margins
+    for base, tuned in pairs(spec, cells):
+        yield compare_step(cache, base, tuned, (), settings, margins)
+    for inside, outside in domains(spec, cells):
+        yield compare_step(cache, inside[0], inside, outside, settings, margins)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """What is kept of a model once it has read a corpus."""
+@dataclass
+class _Maker:
+    """Makes the steps of models and analyses."""
 
-    source: dict[str, Any] | None
-    fingerprint: str
-    representations: dict[str, dict[str, Representations]]
-    """By pooling and split."""
-    heads: dict[str | None, str | None]
-    """By the file that an analysis names, or None: hash of the language-model head."""
-    placed: list[str]
-    """What its device adds to the name of a cell."""
+    spec: StudySpec
+    corpora: Mapping[str, Corpus]
+    root: Path
+    plan: Plan
+    tasks: dict[str, Task] = field(default_factory=dict)
 
-    @property
-    def tokens(self) -> str | None:
-        """Hash of the tokens the model saw; None where no hidden states were asked for."""
-        for found in self.representations.values():
-            return digest_json([r.manifest["tokens"] for r in found.values()])
-        return None
+    def __post_init__(self) -> None:
+        wanted = [task for analysis in self.spec.analyses for task in analysis.tasks]
+        wanted += [model.finetune.task for model in self.spec.models.values() if model.finetune]
+        for name in wanted:
+            corpus, _, label = name.partition("/")
+            self.tasks.setdefault(name, self.corpora[corpus].task(label))
 
-    def side(self, name: str, analysis: Analysis) -> Side:
-        """As a cell of this analysis needs it."""
-        folders = {
-            pooling: {split: str(found.folder) for split, found in self.representations[pooling].items()}
-            for pooling in (analysis.poolings if "hidden_states" in analysis.needs else ())
-        }
-        head = self.heads[_head_file(analysis)] if "logits" in analysis.needs else None
-        return Side(name, self.fingerprint, folders, self.source, head)
-
-
-def _head_file(analysis: Analysis) -> str | None:
-    return getattr(analysis, "head_file", None)
-
-
-def _asking(spec: StudySpec, model: str) -> list[Analysis]:
-    """Analyses that ask a model for words."""
-    return [a.parameters for a in _analyses_of(spec, model) if "logits" in a.parameters.needs]
-
-
-def _heads(spec: StudySpec, made: Made) -> dict[str | None, str | None]:
-    """The heads that analyses of a model may put on it."""
-    wanted = {_head_file(analysis) for analysis in _asking(spec, made.name)}
-    if not wanted or not isinstance(made.encoder, HuggingFaceEncoder):
-        return dict.fromkeys(wanted)
-    return {file: head_identity(file, made.encoder) for file in wanted}
-
-
-def _corpus(spec: StudySpec, name: str, given: Given) -> Corpus:
-    if name in given.corpora:
-        corpus = given.corpora[name]
-    else:
-        wanted = spec.corpora[name]
-        corpus = load_corpus(
-            wanted.files or wanted.name or "",
-            format=wanted.format,
-            name=None if wanted.files is None else name,
-            dev=wanted.dev,
-            test=wanted.test,
-            seed=wanted.seed,
-            derive=wanted.derive,
-            **wanted.options,
+    def load(self, place: tuple[str, int]) -> None:
+        origin = self.plan.named.origins[place]
+        inputs = [step.key for step in self._made_by(place)]
+        self.plan.loads[place] = Load(
+            key=origin.key,
+            cache=str(self.root),
+            inputs=tuple([*inputs, origin.follows] if origin.follows else inputs),
+            threads=self.spec.compute.model_threads,
+            device=self.spec.compute.device,
+            stays_here=origin.source is None,
+            origin=origin,
         )
-        if wanted.sample is not None:
-            corpus = corpus.sample(wanted.sample, wanted.seed)
-    return corpus if spec.limit is None else corpus.limit(spec.limit)
+
+    def _made_by(self, place: tuple[str, int]) -> list[Step]:
+        """The step that tunes a model, where the study makes it."""
+        return [self.plan.named.tunes[place]] if place in self.plan.named.tunes else []
+
+    def extract(self, name: str, run: int, corpus: str) -> None:
+        compute, origin = self.spec.compute, self.plan.named.origins[name, run]
+        how: dict[str, str] = {
+            "dtype": compute.dtype,
+            "on_overflow": compute.on_overflow,
+            "on_vanished": compute.on_vanished,
+        }
+        read, poolings = self.corpora[corpus], _poolings(self.spec, corpus, name)
+        splits = _splits(self.spec, corpus, read) if poolings else []
+        placed_how = [*how.values(), *self._placed(name)]
+        folders = {
+            pooling: {
+                split: str(kept_in(origin.key, read.words_digests[split], placed_how, self.root) / pooling)
+                for split in splits
+            }
+            for pooling in poolings
+        }
+        load = self.plan.loads[name, run]
+        task = next(task for task in self.tasks.values() if task.corpus is read)
+        content = [origin.key, read.words_digests, folders and [*folders], splits, placed_how, compute.on_unknown]
+        self.plan.extracts[name, run, corpus] = Extract(
+            key=digest_json(["extract", *content, libraries()]),
+            cache=str(self.root),
+            inputs=(load.key, *load.inputs),
+            threads=compute.model_threads,
+            device=compute.device,
+            stays_here=origin.source is None,
+            origin=origin,
+            corpus=corpus,
+            task_file=str(task_path(task, self.root / "tasks")),
+            representations=folders,
+            how=how,
+            on_unknown=compute.on_unknown,
+            rows={pooling: _most_rows(read, splits, pooling) for pooling in poolings},
+        )
+
+    def _placed(self, name: str) -> list[str]:
+        """What the kind of device adds to the name of a result: nothing on a CPU; numbers of others differ slightly."""
+        if name in self.plan.named.memory:
+            return placed(self.plan.named.memory[name])
+        kind = self.spec.compute.device.partition(":")[0]
+        return [] if kind == "cpu" else [kind]
+
+    def cells(self, name: str, run: int, corpus: str) -> Iterator[Cell]:
+        spec, mine = self.spec, self.plan.extracts[name, run, corpus]
+        reference = self.plan.extracts.get((spec.reference_of(name) or "", 0, corpus))
+        for analysis in spec.analyses:
+            parameters = analysis.parameters
+            two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
+            if not analysis.reads(name) or (two and reference is None and not parameters.alone):
+                continue
+            if baseline and parameters.needs & {"trainable_model", "logits"}:
+                continue
+            named = (wanted.partition("/") for wanted in analysis.tasks)
+            labels = [label for in_corpus, _, label in named if in_corpus == corpus]
+            for label in labels if parameters.uses_labels else labels[:1]:
+                yield self._cell(analysis, label, mine, reference if two else None, baseline)
+
+    def _cell(
+        self, analysis: AnalysisSpec, label: str, mine: Extract, reference: Extract | None, baseline: bool
+    ) -> Cell:
+        spec, parameters, corpus = self.spec, analysis.parameters, self.corpora[mine.corpus]
+        task, place = corpus.task(label), (mine.origin.model, mine.origin.run)
+        trains = "trainable_model" in parameters.needs
+        threads = spec.compute.model_threads if trains else spec.compute.threads
+        own = self._own(place) if parameters.wants_own_task else None
+        side = _side(mine, parameters)
+        other = None if reference is None else _side(reference, parameters)
+        encoded = [*mine.how.values(), *self._placed(mine.origin.model)]
+        words = {split: corpus.words_digests[split] for split in corpus.splits}
+        data = digest_json([words, task.digest(corpus.splits) if parameters.uses_labels else None, encoded])
+        content = [data, analysis.name, parameters.version, parameters.parameters(), threads, baseline]
+        reads = [each for each in (mine, reference) if each is not None]
+        loads = needs_model(type(parameters)) or trains or own is not None
+        return Cell(
+            key=cell_key(side, other, own, *content, libraries()),
+            cache=str(self.root),
+            inputs=tuple(dict.fromkeys(key for each in reads for key in (each.key, *(each.inputs if loads else ())))),
+            threads=threads,
+            device=spec.compute.device if loads else "cpu",
+            stays_here=needs_model(type(parameters)) and any(each.origin.source is None for each in reads),
+            side=side,
+            corpus=mine.corpus,
+            task=label,
+            task_file=str(task_path(task, self.root / "tasks")),
+            data=data,
+            analysis=analysis.name,
+            version=parameters.version,
+            parameters=parameters.parameters(),
+            baseline=baseline,
+            reference=other,
+            own=own,
+        )
+
+    def _own(self, place: tuple[str, int]) -> dict[str, str] | None:
+        """What a cell is told of the task that its model was tuned on."""
+        tune = self.plan.named.tunes.get(place)
+        if tune is None:
+            return None
+        task, step = self.tasks[tune.task], self.spec.models[place[0]].step
+        folder = tune.folder if step is None else tune.folder / f"checkpoint-{step}"
+        return {
+            "task_file": str(task_path(task, self.root / "tasks")),
+            "folder": str(folder),
+            "data": digest_json([task.digests, tune.key, step]),
+        }
 
 
-def _check_levels(analysis: AnalysisSpec, corpora: Mapping[str, Corpus]) -> None:
-    """Say before any work starts that a task does not exist or does not fit."""
-    if not analysis.tasks:
-        raise SpecError(f"{analysis.name} has no tasks", fix="add tasks: [corpus/task, ...]")
-    for name in analysis.tasks:
-        corpus, _, label = name.partition("/")
-        task = corpora[corpus].task(label)
-        if task.level not in analysis.parameters.levels:
-            raise SpecError(
-                f"{analysis.name} takes tasks at level {', '.join(analysis.parameters.levels)}; "
-                f"{name} is at level {task.level}",
-                fix="choose another task or analysis",
-            )
+_MOST_PIECES = 3
+"""Tokens of a word, on average, at most: what is kept of pieces is estimated by it before they are counted."""
+
+
+def _most_rows(corpus: Corpus, splits: Iterable[str], pooling: str) -> int:
+    """How many vectors a pooling may make of splits."""
+    if pooling in SENTENCE_POOLINGS:
+        return sum(len(corpus[split]) for split in splits)
+    words = sum(len(sentence.all_words) for split in splits for sentence in corpus[split])
+    return words * (_MOST_PIECES if pooling == "pieces" else 1)
+
+
+def _side(read: Extract, analysis: Analysis) -> Side:
+    """A model as a cell of this analysis needs it."""
+    poolings = analysis.poolings if "hidden_states" in analysis.needs else ()
+    head = heads_digest(getattr(analysis, "head_file", None)) if "logits" in analysis.needs else None
+    return Side(read.origin, {pooling: read.representations[pooling] for pooling in poolings}, head)
 
 
 def _run_once(analysis: AnalysisSpec) -> Iterator[str]:
@@ -238,143 +311,3 @@ def _splits(spec: StudySpec, name: str, corpus: Corpus) -> list[str]:
         and any(task.partition("/")[0] == name for task in analysis.tasks)
     ]
     return [split for split in corpus.splits if any(splits is None or split in splits for splits in asked)]
-
-
-def _represent(
-    spec: StudySpec, name: str, corpus: Corpus, made: Made, root: Path
-) -> dict[str, dict[str, Representations]]:
-    """By pooling and split."""
-    poolings = _poolings(spec, name, made.name)
-    if not poolings:
-        return {}
-    compute = spec.compute
-    by_split = {
-        split: represent(
-            made.encoder,
-            corpus[split],
-            poolings,
-            dtype=compute.dtype,
-            on_overflow=compute.on_overflow,
-            on_vanished=compute.on_vanished,
-            cache=root,
-        )
-        for split in _splits(spec, name, corpus)
-    }
-    return {pooling: {split: found[pooling] for split, found in by_split.items()} for pooling in poolings}
-
-
-def _cells(
-    spec: StudySpec,
-    name: str,
-    run: int,
-    corpus_name: str,
-    corpora: Mapping[str, Corpus],
-    mine: _Read,
-    reference: _Read | None,
-    root: Path,
-) -> Iterator[Cell]:
-    corpus, tuned = corpora[corpus_name], spec.models[name].finetune
-    for analysis in spec.analyses:
-        parameters = analysis.parameters
-        two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
-        if not analysis.reads(name) or (two and reference is None and not parameters.alone):
-            continue
-        trains = "trainable_model" in parameters.needs
-        if baseline and parameters.needs & {"trainable_model", "logits"}:
-            continue
-        base = spec.reference_of(name) if two else None
-        named = (wanted.partition("/") for wanted in analysis.tasks)
-        labels = [label for in_corpus, _, label in named if in_corpus == corpus_name]
-        labels = labels if parameters.uses_labels else labels[:1]
-        own = None
-        if labels and parameters.wants_own_task and tuned is not None and mine.source is not None:
-            own = _own(tuned.task, corpora, mine.source["source"], root)
-        for label in labels:
-            task = corpus.task(label)
-            encoded = [spec.compute.dtype, spec.compute.on_overflow, spec.compute.on_vanished, *mine.placed]
-            data = [*_digests(task, parameters.uses_labels), encoded]
-            yield Cell(
-                side=mine.side(name, parameters),
-                run=run,
-                corpus=corpus_name,
-                task=label,
-                task_file=str(save_task(task, root / "tasks")),
-                data=digest_json(data),
-                analysis=analysis.name,
-                version=parameters.version,
-                parameters=parameters.parameters(),
-                threads=spec.compute.model_threads if trains else spec.compute.threads,
-                baseline=baseline,
-                cache=str(root),
-                reference=reference.side(base, parameters) if base is not None and reference is not None else None,
-                own=own,
-            )
-
-
-def _own(name: str, corpora: Mapping[str, Corpus], folder: str, root: Path) -> dict[str, str]:
-    """What a cell is told of the task that its model was tuned on; folders of tuned models are named by content."""
-    corpus, _, label = name.partition("/")
-    task, kept = corpora[corpus].task(label), Path(folder).relative_to(root / "models")
-    return {
-        "task_file": str(save_task(task, root / "tasks")),
-        "folder": folder,
-        "data": digest_json([*_digests(task), kept.as_posix()]),
-    }
-
-
-def _digests(task: Task, labels: bool = True) -> list[Any]:
-    """Of words of every split, and of their labels where they are read."""
-    splits = task.corpus.splits
-    words = {split: words_digest(sentences) for split, sentences in splits.items()}
-    return [words, task.digest(splits)] if labels else [words]
-
-
-def _describe_corpus(corpus: Corpus) -> dict[str, Any]:
-    return {
-        "name": corpus.name,
-        "notes": list(corpus.notes),
-        "splits": {
-            split: {
-                "sentences": len(s),
-                "words": sum(len(x.words) for x in s),
-                "digest": words_digest(s),
-                "in_train": corpus.shared_with_train(split),
-            }
-            for split, s in corpus.splits.items()
-        },
-    }
-
-
-def _losses(made: Made, corpus: str, representations: Mapping[str, Mapping[str, Representations]]) -> list[str]:
-    """Words that the model could not be shown, or made nothing of."""
-    notes = []
-    model = made.name
-    for split, found in next(iter(representations.values()), {}).items():
-        lost = found.manifest
-        if lost["truncated_words"]:
-            notes.append(
-                f"{model} on {corpus}/{split}: {lost['truncated_words']} of {lost['words']} words in "
-                f"{lost['truncated_sentences']} sentences are past the model's limit and left out"
-            )
-        if lost["vanished_words"]:
-            notes.append(
-                f"{model} on {corpus}/{split}: the tokenizer makes nothing of {lost['vanished_words']} words "
-                "(policy: see compute.on_vanished)"
-            )
-    return notes
-
-
-def _depths(spec: StudySpec, plan: Plan) -> list[str]:
-    """Pairs of models that do not have the same depth."""
-    notes = []
-    for name in spec.models:
-        reference = spec.reference_of(name)
-        if reference is None:
-            continue
-        deep, shallow = plan.models[name][0]["layers"] - 1, plan.models[reference][0]["layers"] - 1
-        if deep != shallow:
-            notes.append(
-                f"{name} has {deep} blocks, {reference} has {shallow}: layers are compared by number, as far as "
-                "both have them"
-            )
-    return notes

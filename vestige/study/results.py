@@ -1,22 +1,21 @@
 """The tables of a run: `results`, `cells`, `items`, `comparisons`, written whole."""
 
-import io
 import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vestige.analyses.schema import IDENTITY, SCHEMA, typed
 from vestige.cache import explaining_storage, write_file
 from vestige.checksums import CHECKSUMS, list_checksums
-from vestige.study.cells import Cell, params_hash, read_rows
 from vestige.study.differences import analysis_of, comparisons_frame, neuron_changes_frame
 from vestige.study.plan import Plan
 from vestige.study.spec import StudySpec
+from vestige.study.steps.analyse import Cell, params_hash, read_rows
+from vestige.study.steps.compare import parquet
 from vestige.study.tables import LOCK, Tables
 
 
@@ -50,8 +49,8 @@ def _with_identity(spec: StudySpec, cell: Cell, rows: pd.DataFrame) -> pd.DataFr
 def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]) -> Tables:
     """Put all tables of a run into place; checksums last. Killed meanwhile, there are no results, rather than mixed."""
     results = results_frame(spec, plan.cells)
-    comparisons, notes = comparisons_frame(spec, plan.cells)
-    changes = neuron_changes_frame(spec, plan.cells)
+    comparisons, notes = comparisons_frame(spec, plan.compares)
+    changes = neuron_changes_frame(plan.compares)
     declared = {params_hash(cell): analysis_of(cell).declared() for cell in plan.cells}
     lock = {"schema": SCHEMA, **lock, "notes": [*lock.get("notes", []), *notes], "declared": declared}
     with explaining_storage(folder / LOCK):
@@ -64,6 +63,7 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
             if table.stem != "rows":
                 written.append(f"{table.stem}/{cell.key}.parquet")
                 _copy(table, folder / written[-1])
+    prints = {about["key"]: about["fingerprint"] for runs in lock["models"].values() for about in runs}
     cells = pd.DataFrame(
         [
             {
@@ -73,7 +73,7 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
                 "version": cell.version,
                 "parameters": json.dumps(cell.parameters, sort_keys=True),
                 "model": cell.model,
-                "fingerprint": cell.fingerprint,
+                "fingerprint": prints.get(cell.side.origin.key),
                 "data": cell.data,
                 "threads": cell.threads,
             }
@@ -111,6 +111,4 @@ def _remove_others(folder: Path, spec: StudySpec, keys: Collection[str]) -> None
 
 
 def _write(path: Path, frame: pd.DataFrame) -> None:
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), buffer)
-    write_file(path, buffer.getvalue())
+    write_file(path, parquet(frame))

@@ -1,26 +1,33 @@
-"""`Study`: run a spec, resume it, write its tables."""
+"""`Study`: plan a spec, run it, resume it, write its tables."""
 
 import logging
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vestige.study.engines import local
+from vestige.cache import cache_folder
+from vestige.errors import SpecError
+from vestige.study.board import Board
+from vestige.study.corpora import Given
+from vestige.study.driver import Driver
+from vestige.study.engines.inline import Inline
+from vestige.study.engines.settings import EngineSpec, make_engine
+from vestige.study.facts import collect_facts
 from vestige.study.failures import Failure
 from vestige.study.finished import StudyRun
 from vestige.study.folders import default_folder, refuse_others
-from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
+from vestige.study.record import Record
 from vestige.study.references import check_references
 from vestige.study.results import write_tables
+from vestige.study.screen import Screen
+from vestige.study.space import Space
 from vestige.study.spec import StudySpec, make_spec, read_spec
+from vestige.study.status import KINDS, Status, owner
 from vestige.version import __version__
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow")
@@ -72,49 +79,110 @@ class Study:
         """The study a dictionary describes, written like a study file."""
         return cls(make_spec(raw), folder, **options)
 
-    def run(self, jobs: int = 1) -> "StudyRun":
-        """Compute what is not there yet and write the tables; killing it loses only running cells.
-
-        A cell that fails costs no other: the tables and the report are made from what finished, and `failed` of the
-        run names the rest. Only where every cell fails, the first error is raised. A folder that holds the results
-        of another study, or of other weights or words, is left alone unless `overwrite` is set.
-        """
-        self._refuse_others({"spec": self.spec.as_json()})
+    def plan(self) -> Plan:
+        """Every step with its name; nothing is computed."""
         unpaired = check_references(self.spec)
         plan = make_plan(self.spec, self.given, self.cache)
         plan.unpaired += unpaired
-        self._refuse_others({"models": plan.models, "corpora": plan.corpora})
-        return self.write(plan, local.run(plan.cells, jobs, plan.in_memory))
+        return plan
 
-    def write(self, plan: Plan, failures: Sequence[Failure] = ()) -> "StudyRun":
-        """Write the tables of a plan whose cells are done, but for those that failed."""
-        by_key = {failure.cell.key: failure for failure in failures}
-        failed = [replace(by_key[cell.key], cell=cell) for cell in plan.cells if cell.key in by_key]
-        finished = replace(plan, cells=[cell for cell in plan.cells if cell.key not in by_key])
-        if failed and not finished.cells:
-            raise failed[0].error
-        for failure in failed:
+    def run(self, jobs: int | None = None, **engine: Any) -> "StudyRun":
+        """Compute what is not there yet and write the tables; killing it loses only running steps.
+
+        Keywords are settings of the engine (`engine:` in a study file), such as `name="ray"`. A step that fails costs
+        only what depends on it: the tables and the report are made from what finished, and `failed` of the run names
+        the rest. Only where every analysis fails, the first error is raised. A folder that holds the results of
+        another study, or of other weights or words, is left alone unless `overwrite` is set.
+        """
+        self._refuse_others({"spec": self.spec.as_json()})
+        plan = self.plan()
+        identity = {name: [{"key": plan.named.origins[name, run].key} for run in runs] for name, runs in _runs(plan)}
+        self._refuse_others({"models": identity, "corpora": plan.corpora})
+        return self.write(plan, self.drive(plan, self.settings(jobs, engine)))
+
+    def settings(self, jobs: int | None = None, engine: Mapping[str, Any] | None = None) -> EngineSpec:
+        """Those of the study file, and what was asked for beside it."""
+        asked = {key: value for key, value in {"jobs": jobs, **(engine or {})}.items() if value is not None}
+        try:
+            return EngineSpec.model_validate({**self.spec.engine.model_dump(exclude_unset=True), **asked})
+        except ValueError as error:
+            raise SpecError(f"settings of the engine: {error}", fix="see engine: in the documentation") from None
+
+    def drive(self, plan: Plan, settings: EngineSpec, wanted: Collection[str] | None = None) -> dict[str, Failure]:
+        """Run the steps of a plan (those `wanted`, and what they read); by key, why some have no result."""
+        root = cache_folder(self.cache)
+        board = Board(plan.steps, wanted)
+        if not board.left:
+            return {}
+        root.mkdir(parents=True, exist_ok=True)
+        plan.save_tasks(root)
+        status = Status()
+        record = Record(self.folder / "log", [status.add])
+        counts = board.counts()
+        total = {kind: states.total() for kind, states in counts.items()}
+        cached = {kind: states["done"] for kind, states in counts.items()}
+        about = {"study": self.spec.study, "owner": owner(), "jobs": settings.jobs or 1}
+        record.note("planned", total=total, cached=cached, **about)
+        memory = plan.named.memory
+        engine = make_engine(settings, record, memory)
+        space = Space.of(board.steps, settings.disk)
+        outcome = "stopped"
+        try:
+            failures = Driver(board, engine, Inline(memory), record, space, Screen(record, status)).run()
+            outcome = f"{len({f.step.key for f in failures.values()})} steps failed" if failures else "all done"
+        finally:
+            record.note("ended", outcome=outcome)
+        return failures
+
+    def write(self, plan: Plan, failures: Mapping[str, Failure] | None = None) -> "StudyRun":
+        """Write the tables of a plan whose steps are done, but for those that failed."""
+        failures = failures or {}
+        lost = [(cell, failures[cell.key]) for cell in plan.cells if cell.key in failures]
+        finished = replace(
+            plan,
+            cells=[cell for cell in plan.cells if cell.key not in failures],
+            compares=[step for step in plan.compares if step.key not in failures],
+        )
+        if lost and not finished.cells:
+            raise lost[0][1].error
+        for failure in {id(failure): failure for failure in failures.values()}.values():
             _log.warning("%s", failure.error)
-        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, failed)))
+        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, lost)))
 
     def _refuse_others(self, lock: dict[str, Any]) -> None:
         if not self.overwrite:
             refuse_others(self.folder, lock)
 
-    def _lock(self, plan: Plan, failed: Sequence[Failure]) -> dict[str, Any]:
+    def _lock(self, plan: Plan, lost: list[Any]) -> dict[str, Any]:
+        facts = collect_facts(self.spec, plan)
         return {
             "vestige": __version__,
             "python": platform.python_version(),
             "machine": platform.machine(),
             "libraries": {name: _version(name) for name in _LIBRARIES},
             "spec": self.spec.as_json(),
-            "models": plan.models,
+            "models": facts.models,
             "corpora": plan.corpora,
-            "notes": plan.notes,
+            "notes": [*plan.notes, *facts.notes],
             "unpaired": plan.unpaired,
-            "tokens": plan.tokens,
-            "failed": [failure.as_json() for failure in failed],
+            "tokens": facts.tokens,
+            "failed": [failure.lost(cell) for cell, failure in lost],
         }
+
+
+def steps_until(plan: Plan, kind: str) -> list[str]:
+    """Keys of all steps up to a kind, in the order models are loaded, tuned, read, analysed and compared."""
+    order = ("tune", "load", "extract", "analyse", "compare")
+    if kind not in KINDS:
+        raise SpecError(f"no kind of step is called {kind!r}", fix=f"choose from {', '.join(order)}")
+    return [key for key, step in plan.steps.items() if order.index(step.kind) <= order.index(kind)]
+
+
+def _runs(plan: Plan) -> list[tuple[str, list[int]]]:
+    found: dict[str, list[int]] = {}
+    for name, run in plan.named.origins:
+        found.setdefault(name, []).append(run)
+    return list(found.items())
 
 
 def _version(name: str) -> str | None:

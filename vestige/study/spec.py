@@ -15,6 +15,7 @@ from vestige.analyses.base import Analysis
 from vestige.errors import SpecError
 from vestige.finetune.recipe import Count, Number, Recipe, Whole, load_recipe
 from vestige.models.encoders.reading import AS_IS, Reading
+from vestige.study.engines.settings import EngineSpec
 from vestige.study.families import expand_models, family_of
 from vestige.study.shorthands import names_of, plain_corpus, plain_mapping, plain_model, write_out
 from vestige.study.spec_checks import check_analyses, check_names, check_origins
@@ -180,6 +181,8 @@ class StudySpec(_Strict):
     compare: CompareSpec = CompareSpec()
     limit: Count | None = None
     """Only the first so many sentences of every split: a smoke run."""
+    engine: EngineSpec = EngineSpec()
+    """Where it runs; no part of the study's identity."""
 
     @field_validator("study")
     @classmethod
@@ -223,7 +226,7 @@ class StudySpec(_Strict):
 
     def as_json(self) -> dict[str, Any]:
         """The spec with every default filled in, as kept in study.lock.json."""
-        plain = self.model_dump(mode="json", exclude={"analyses"})
+        plain = self.model_dump(mode="json", exclude={"analyses", "engine"})
         plain["analyses"] = [
             {"name": a.name, "tasks": a.tasks, "models": a.models, "parameters": a.parameters.parameters()}
             for a in self.analyses
@@ -301,6 +304,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "compute": ComputeSpec,
     "compare": CompareSpec,
     "finetune": FinetuneSpec,
+    "engine": EngineSpec,
 }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from vestige.corpus.types import Corpus
 from vestige.errors import ModelError
 from vestige.models.encoders.encoder import Encoder
-from vestige.representations.store import Representations
 
 MOST_UNKNOWN = 0.2
 """A larger share of unknown tokens is refused unless `compute.on_unknown` is `allow`."""
@@ -30,15 +29,13 @@ def check_unknown(encoder: Encoder, model: str, name: str, corpus: Corpus) -> No
         )
 
 
-def token_facts(
-    encoder: Encoder, model: str, name: str, corpus: Corpus, read: Mapping[str, Mapping[str, Representations]]
-) -> dict[str, Any]:
+def token_facts(encoder: Encoder, corpus: Corpus, manifests: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What study.lock.json keeps: words, those without a vector because of a sink, tokens, unknown ones."""
-    found = [part.manifest for part in next(iter(read.values()), {}).values()]
+    found = manifests.values()
     counts = {key: sum(part[key] for part in found) for key in ("words", "sink_words", "word_tokens", "unknown_tokens")}
     if not found:
         counts["word_tokens"], counts["unknown_tokens"] = _sampled(encoder, corpus)
-    return {"model": model, "corpus": name, "sink_left_out": encoder.leaves_out_first, **counts}
+    return {"sink_left_out": encoder.leaves_out_first, **counts}
 
 
 def _sampled(encoder: Encoder, corpus: Corpus) -> tuple[int, int]:

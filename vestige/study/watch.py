@@ -20,12 +20,11 @@ from vestige.corpus.types import Corpus
 from vestige.errors import SpecError
 from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.files.load import find_tokenizer
-from vestige.study.cells import Cell
-from vestige.study.engines import local
+from vestige.study.corpora import Given
+from vestige.study.engines.settings import EngineSpec
 from vestige.study.failures import Failure
 from vestige.study.finished import StudyRun
 from vestige.study.folders import refuse_results
-from vestige.study.making import Given
 from vestige.study.plan import Plan, make_plan
 from vestige.study.run import Study
 from vestige.study.spec import StudySpec, make_spec
@@ -62,7 +61,7 @@ class Watch:
         self.analyses = [_analysis(item, tasks) for item in analyses]
         self.start: tuple[int, HuggingFaceEncoder] | None = None
         self.plans: dict[int, Plan] = {}
-        self.failures: list[Failure] = []
+        self.failures: dict[str, Failure] = {}
 
     def __repr__(self) -> str:
         """What is measured how often, what was, and where the tables go."""
@@ -92,8 +91,10 @@ class Watch:
                 self.start = step, copy
             first, start = self.start
             given = {START: start} | ({f"step {step}": encoder} if step != first else {})
-            plan = make_plan(self._spec([step]), Given(given, {"corpus": self.corpus}), self.cache)
-            self.failures += local.run(plan.cells, in_memory=plan.in_memory)
+            handed = Given(given, {"corpus": self.corpus})
+            study = Study(self._spec([step]), self.folder, given=handed, cache=self.cache)
+            plan = make_plan(study.spec, handed, self.cache)
+            self.failures |= study.drive(plan, EngineSpec())
         self.plans[step] = plan
 
     def finish(self) -> StudyRun:
@@ -102,13 +103,14 @@ class Watch:
             raise SpecError("nothing was measured", fix="call step(model, 0) before training and step after every step")
         spec = self._spec(sorted(self.plans))
         plan = Plan(corpora=next(iter(self.plans.values())).corpora)
-        seen: dict[tuple[str, str], Cell] = {}
         for found in self.plans.values():
-            seen |= {(cell.model, cell.key): cell for cell in found.cells}
-            plan.models |= found.models
+            plan.loads |= found.loads
+            plan.extracts |= found.extracts
+            plan.named.about |= found.named.about
             plan.notes += [note for note in found.notes if note not in plan.notes]
-            plan.tokens += [facts for facts in found.tokens if facts not in plan.tokens]
-        plan.cells = list(seen.values())
+        cells = [cell for found in self.plans.values() for cell in found.cells]
+        plan.cells = list({(cell.model, cell.key): cell for cell in cells}.values())
+        plan.compares = list({step.key: step for found in self.plans.values() for step in found.compares}.values())
         return Study(spec, self.folder, given=Given(corpora={"corpus": self.corpus}), cache=self.cache).write(
             plan, self.failures
         )

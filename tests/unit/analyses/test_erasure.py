@@ -28,7 +28,7 @@ from vestige.models.surgery.erasing import check_erasing, erasing
 from vestige.models.tokens.masking import mask_randomly
 from vestige.representations.extract import represent
 from vestige.representations.words import word_states
-from vestige.study.making import Given
+from vestige.study.corpora import Given
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
 

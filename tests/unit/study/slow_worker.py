@@ -1,16 +1,15 @@
-"""A worker whose cells never end: `python slow_worker.py` is the real one but for that."""
+"""A worker whose steps never end: `python slow_worker.py` is the real one but for that."""
 
 import sys
 import time
 
-from vestige.study import cells
-from vestige.study.engines import worker
+from vestige.study.engines import execute, worker
 
 
-def busy(cell: cells.Cell) -> None:
+def busy(text: str) -> None:
     print("busy", file=sys.stderr, flush=True)
     time.sleep(600)
 
 
-cells.run_cell = busy
+execute.execute_packed = busy
 worker.main()

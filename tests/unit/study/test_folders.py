@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from vestige.cli import app
 from vestige.errors import StorageError
+from vestige.study.corpora import Given
 from vestige.study.finished import StudyRun
 from vestige.study.folders import default_folder
-from vestige.study.making import Given
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
 from vestige.study.watch import Watch

@@ -8,7 +8,7 @@ import tiny_lm
 import torch
 
 from vestige.models.files.load import load_model
-from vestige.study.making import Given
+from vestige.study.corpora import Given
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
 

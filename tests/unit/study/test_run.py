@@ -135,7 +135,7 @@ def test_a_pair_of_models_with_nothing_in_common_costs_no_other_comparison(place
     before = differences.read_table
     monkeypatch.setattr(differences, "read_table", read)
     raw = study(place)
-    raw["models"]["third"] = {**raw["models"]["other"]}
+    raw["models"]["third"] = {"load": str(place / "deeper"), "reference": "base"}
     run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()
     assert set(run.comparisons["model"]) == {"third"}
     assert any(

@@ -14,15 +14,17 @@ from small_study import study
 
 from vestige.errors import SpecError
 from vestige.finetune.workplace import working
-from vestige.study.cells import Cell, Side
+from vestige.study.engines.execute import packed
 from vestige.study.spec import make_spec
+from vestige.study.steps.load import Load
+from vestige.study.steps.origin import Origin
 
 
-def test_a_worker_ends_with_its_driver_in_the_middle_of_a_cell():
-    cell = Cell(Side("m", "f", {}, None), 0, "c", "t", "", "", "layer_probe", 1, {}, 1, False, "")
+def test_a_worker_ends_with_its_driver_in_the_middle_of_a_step(tmp_path):
+    step = Load(key="k", cache=str(tmp_path), origin=Origin("m", 0, "k", {"source": "x"}))
     script = [sys.executable, str(Path(__file__).with_name("slow_worker.py"))]
     worker = subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    worker.stdin.write(cell.to_json() + "\n")
+    worker.stdin.write(packed(step, tmp_path) + "\n")
     worker.stdin.flush()
     assert worker.stderr.readline() == "busy\n"
     worker.send_signal(signal.SIGINT)  # Ctrl-C reaches the whole group; the driver decides

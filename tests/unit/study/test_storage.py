@@ -16,9 +16,9 @@ from vestige.checksums import CHECKSUMS
 from vestige.errors import DamageError, StorageError
 from vestige.finetune.recipe import Recipe
 from vestige.finetune.train import finetune
-from vestige.study.cells import run_cell
+from vestige.study.corpora import Given
+from vestige.study.driver import Driver
 from vestige.study.finished import StudyRun
-from vestige.study.making import Given
 from vestige.study.plan import make_plan
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
@@ -60,19 +60,21 @@ class TestFullDisk:
 class TestCacheThatGoesAway:
     @pytest.mark.parametrize("part", ["representations", "tasks", "."])
     def test_what_a_cell_reads_was_removed(self, place, cache, part):
-        plan = make_plan(make_spec(study(place)), Given(), cache)
+        raw = study(place)
+        plan = make_plan(make_spec(raw), Given(), cache)
+        Study.from_dict(raw, cache / "run", cache=cache).run()
         shutil.rmtree(cache / part)
         with pytest.raises(DamageError, match="run again"):
-            run_cell(plan.cells[0])
+            plan.cells[0].make({})
 
     def test_results_were_removed_before_they_were_gathered(self, place, tmp_path, cache, monkeypatch):
-        def lose(cells, *_):
-            for cell in cells:
-                run_cell(cell)
+        def lose(driver):
+            failures = drive(driver)
             shutil.rmtree(cache / "cells")
-            return []
+            return failures
 
-        monkeypatch.setattr("vestige.study.engines.local.run", lose)
+        drive = Driver.run
+        monkeypatch.setattr(Driver, "run", lose)
         with pytest.raises(DamageError, match="run again"):
             Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
 

@@ -10,7 +10,6 @@ from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import ModelError
 from vestige.models.files.load import load_model
 from vestige.report.warnings import warnings
-from vestige.study.plan import make_plan
 from vestige.study.run import Study
 from vestige.study.tokens import check_unknown
 
@@ -78,7 +77,7 @@ def test_a_tokenizer_that_does_not_know_the_words_is_refused(tiny_encoder, share
 
 
 def test_unknown_tokens_are_counted_in_the_rows_and_said_before_any_finding(place, tmp_path, cache):
-    from vestige.study.making import Given
+    from vestige.study.corpora import Given
     from vestige.study.spec import make_spec
 
     raw = {
@@ -97,4 +96,4 @@ def test_unknown_tokens_are_counted_in_the_rows_and_said_before_any_finding(plac
     page = run.report().read_text()
     assert page.index("Before reading on") < page.index(said) < page.index("No model of this study is compared")
     with pytest.raises(ModelError, match="unknown to its tokenizer"):
-        make_plan(make_spec({**raw, "compute": {}}), given, cache)
+        Study(make_spec({**raw, "compute": {}}), tmp_path / "refused", given=given, cache=cache).run()

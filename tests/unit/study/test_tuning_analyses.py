@@ -7,10 +7,11 @@ from vestige.errors import AnalysisError, CorpusError, SpecError
 from vestige.finetune.metrics import MEASURES
 from vestige.finetune.problems import PROBLEMS, Answers, Classes, Numbers, Trees, Words
 from vestige.finetune.recipe import load_recipe
-from vestige.study.making import Given, tunable
+from vestige.study.corpora import Given
 from vestige.study.plan import make_plan
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
+from vestige.study.steps.origin import tunable
 
 CHANGES = {"epochs": 1, "batch": 8, "rate": 1e-3, "max_tokens": 24}
 TASK = {"tasks": ["opinions/opinion"], "models": ["base"], "recipe": "mosbach2020_cola", "changes": CHANGES}
@@ -63,7 +64,7 @@ def test_layers_that_share_a_block_are_frozen_and_dropped_one_by_one(raw, tmp_pa
 
 def test_the_revision_that_is_named_is_tuned(raw, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("vestige.study.making.model_folder", lambda *given: asked.append(given) or tmp_path)
+    monkeypatch.setattr("vestige.study.steps.origin.model_folder", lambda *given: asked.append(given) or tmp_path)
     source = {"source": "someone/model", "revision": "old", "tokenizer": None}
     assert tunable(source, "base") == tmp_path and asked == [("someone/model", "old")]
     with pytest.raises(SpecError, match="a tokenizer from elsewhere"):

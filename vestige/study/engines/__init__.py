@@ -1,1 +1,1 @@
-"""Engines run cells. Each has one function, `run(cells, ...)`, and returns when all are done."""
+"""Engines run steps: each takes a step that is ready, and says when any has ended."""

@@ -1,117 +1,83 @@
-"""Cells on this machine: in this process, or in several worker processes.
+"""Worker processes of this machine.
 
-Workers are separate programs that read cells from their standard input, so that a script needs no
+Workers are separate programs that read steps from their standard input, so that a script needs no
 `if __name__ == "__main__"`, and they end when this process ends, however it ends.
 """
 
 import json
 import os
+import selectors
 import subprocess
 import sys
-import threading
-import traceback
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from queue import Empty, Queue
+from pathlib import Path
 
-from vestige.errors import VestigeError
-from vestige.models.encoders.encoder import Encoder
-from vestige.progress import Bar, bar
-from vestige.study.cells import Cell, run_cell
-from vestige.study.failures import Failure, describe
+from vestige.study.engines.engine import Answer, Engine
+from vestige.study.engines.execute import packed
+from vestige.study.steps.step import Step
 
-
-def run(cells: Sequence[Cell], jobs: int = 1, in_memory: Mapping[str, Encoder] | None = None) -> list[Failure]:
-    """Run every cell that is not done yet; those that fail are returned, and the others go on.
-
-    Cells that need a model which is only `in_memory` (by name) stay in this process. A full disk ends the study.
-    """
-    waiting = [cell for cell in {cell.key: cell for cell in cells}.values() if not cell.done]
-    if not waiting:
-        return []
-    with bar(f"analyses ({min(jobs, len(waiting))} at a time)", len(waiting)) as shown:
-        spread = [] if jobs <= 1 or len(waiting) == 1 else [cell for cell in waiting if not cell.stays_here]
-        failures = _run_in_workers(spread, min(jobs, len(spread)), shown) if spread else []
-        elsewhere = {cell.key for cell in spread}
-        for cell in waiting:
-            if cell.key not in elsewhere:
-                failures += _run_here(cell, in_memory)
-                shown.advance(description=describe(cell))
-    return failures
+_DIED = "its worker ended without an answer (killed, or out of memory)"
+_AGAIN = "run again (finished work is kept), with fewer jobs if memory was short"
 
 
-def _run_here(cell: Cell, in_memory: Mapping[str, Encoder] | None) -> list[Failure]:
-    try:
-        run_cell(cell, in_memory)
-    except VestigeError as error:
-        failure = Failure(cell, type(error).__name__, error.problem, error.fix)
-        if failure.ends_study:
-            raise failure.error from error
-        return [failure]
-    except Exception as error:
-        return [Failure(cell, "", f"{type(error).__name__}: {error}", trace=traceback.format_exc())]
-    return []
+class Local(Engine):
+    """At most `jobs` processes at a time, and no more threads than there are cores, unless one step wants more."""
 
+    name = "local"
 
-def _run_in_workers(cells: Sequence[Cell], jobs: int, shown: Bar) -> list[Failure]:
-    queue: Queue[Cell] = Queue()
-    for cell in cells:
-        queue.put(cell)
-    failures: list[Failure] = []
-    workers: list[subprocess.Popen[str]] = []
-    stopped = threading.Event()
-    given = queue, failures, workers, shown, stopped
-    threads = [threading.Thread(target=_serve, args=given, daemon=True) for _ in range(jobs)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    except BaseException:  # Ctrl-C
-        stopped.set()
-        while any(thread.is_alive() for thread in threads):
-            for worker in list(workers):
-                worker.kill()
-            for thread in threads:
-                thread.join(timeout=0.1)
-        raise
-    for failure in failures:
-        if failure.ends_study:
-            raise failure.error
-    order = {cell.key: place for place, cell in enumerate(cells)}
-    return sorted(failures, key=lambda failure: order[failure.cell.key])
+    def __init__(self, jobs: int, log: Path, cores: int | None = None) -> None:
+        self.jobs, self.log = max(1, jobs), log
+        self.cores = cores or max(self.jobs, _cores())
+        self._idle: list[subprocess.Popen[str]] = []
+        self._busy: dict[subprocess.Popen[str], Step] = {}
 
+    def has_room(self, step: Step) -> bool:
+        if not self._busy:
+            return True
+        threads = sum(running.threads for running in self._busy.values())
+        alone = step.device != "cpu" and any(running.device == step.device for running in self._busy.values())
+        return len(self._busy) < self.jobs and threads + step.threads <= self.cores and not alone
 
-def _serve(
-    queue: "Queue[Cell]",
-    failures: list[Failure],
-    workers: "list[subprocess.Popen[str]]",
-    shown: Bar,
-    stopped: threading.Event,
-) -> None:
-    """Feed one worker process until nothing is left; one that died is followed by another."""
-    worker: subprocess.Popen[str] | None = None
-    try:
-        while not stopped.is_set() and not any(failure.ends_study for failure in failures):
-            try:
-                cell = queue.get_nowait()
-            except Empty:
-                break
-            if worker is None:
-                worker = _start()
-                workers.append(worker)
-            failure = _ask(worker, cell)
-            if stopped.is_set():
-                break
-            if failure is not None:
-                failures.append(failure)
-            if worker.poll() is not None:
-                _end(worker)
-                worker = None
-            shown.advance(description=describe(cell))
-    finally:
-        if worker is not None:
+    def submit(self, step: Step) -> None:
+        worker = self._idle.pop() if self._idle else _start()
+        self._busy[worker] = step
+        assert worker.stdin is not None
+        with suppress(BrokenPipeError):  # `wait` finds it dead
+            worker.stdin.write(packed(step, self.log) + "\n")
+            worker.stdin.flush()
+
+    def wait(self, seconds: float) -> list[Answer]:
+        with selectors.DefaultSelector() as selector:
+            for worker in self._busy:
+                assert worker.stdout is not None
+                selector.register(worker.stdout, selectors.EVENT_READ, worker)
+            ready = [key.data for key, _ in selector.select(seconds)] if self._busy else []
+        return [self._answer(worker) for worker in ready]
+
+    def _answer(self, worker: "subprocess.Popen[str]") -> Answer:
+        assert worker.stdout is not None
+        step = self._busy.pop(worker)
+        line = worker.stdout.readline()
+        if line:
+            self._idle.append(worker)
+            said = json.loads(line)
+            return Answer(**{**said, "warnings": tuple(said["warnings"])})
+        _end(worker)
+        return Answer(step.key, "lost", "VestigeError", _DIED, _AGAIN)
+
+    def fewer(self) -> None:
+        self.jobs = max(1, self.jobs - 1)
+
+    def close(self) -> None:
+        for worker in self._busy:
+            worker.kill()
+        for worker in (*self._busy, *self._idle):
             _end(worker)
+        self._busy, self._idle = {}, []
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start() -> "subprocess.Popen[str]":
@@ -132,24 +98,3 @@ def _end(worker: "subprocess.Popen[str]") -> None:
         worker.stdin.close()
     worker.wait()
     worker.stdout.close()
-
-
-def _ask(worker: "subprocess.Popen[str]", cell: Cell) -> Failure | None:
-    """Have a worker run a cell; None if it is done."""
-    assert worker.stdin is not None and worker.stdout is not None
-    try:
-        worker.stdin.write(cell.to_json() + "\n")
-        worker.stdin.flush()
-        answer = worker.stdout.readline()
-    except OSError:
-        answer = ""
-    if not answer:
-        worker.wait()
-        return Failure(
-            cell,
-            "VestigeError",
-            "its worker ended without an answer (killed, or out of memory)",
-            "run again (finished work is kept), with fewer jobs if memory was short",
-        )
-    said = json.loads(answer)
-    return None if said["ok"] else Failure(cell, said["kind"], said["problem"], said["fix"], said["trace"])

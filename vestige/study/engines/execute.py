@@ -1,0 +1,135 @@
+"""Run one step in this process: what every engine does in the end."""
+
+import json
+import logging
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from vestige.errors import VestigeError
+from vestige.models.files.naming import libraries
+from vestige.progress import report_to
+from vestige.study.claims import claimed
+from vestige.study.engines.engine import Answer, State
+from vestige.study.steps.step import Memory, Step, restore
+
+
+def packed(step: Step, log: Path) -> str:
+    """A step as it travels to another process: itself, where it logs, and the libraries it was planned with."""
+    return json.dumps({"step": step.to_json(), "log": str(log.absolute()), "libraries": libraries()})
+
+
+def execute_packed(text: str) -> Answer:
+    """Run a step that came from another process; all that it prints goes into its log."""
+    given = json.loads(text)
+    step, log = restore(given["step"]), Path(given["log"])
+    problem, fix = _unfit(step, given["libraries"])
+    if problem:
+        return Answer(step.key, "failed", "VestigeError", problem, fix)
+    with suppress(OSError):
+        log.mkdir(parents=True, exist_ok=True)
+    with _printing_to(log / f"{step.key}.log"), report_to(log / f"{step.key}.json"):
+        return execute(step, {})
+
+
+def _unfit(step: Step, planned: list[str]) -> tuple[str, str]:
+    """What this machine lacks to run a step, and what to do about it."""
+    host = socket.gethostname()
+    if planned != libraries():
+        here, there = ", ".join(libraries()), ", ".join(planned)
+        return f"{host} has {here}; the study was planned with {there}", "install the same versions everywhere"
+    if not (step.root / "tasks").is_dir():
+        shared = "keep the cache (--cache, VESTIGE_CACHE) on a file system that all machines share"
+        return f"{step.root}, the cache of the study, is not to be seen on {host}", shared
+    return "", ""
+
+
+def execute(step: Step, memory: Memory) -> Answer:
+    """Make a step unless it is there, or another driver is making it."""
+    began = time.monotonic()
+
+    def answer(state: State, kind: str = "", problem: str = "", fix: str = "", trace: str = "") -> Answer:
+        return Answer(
+            step.key,
+            state,
+            kind,
+            problem,
+            fix,
+            trace,
+            seconds=time.monotonic() - began,
+            where=f"{socket.gethostname()}:{os.getpid()}",
+            memory=_memory(),
+            warnings=tuple(heard),
+        )
+
+    with _hearing() as heard:
+        try:
+            with claimed(step.root / "claims" / step.key) as mine:
+                if not mine:
+                    return answer("done" if step.there else "busy")
+                if not step.there:
+                    step.make(memory)
+        except VestigeError as error:
+            return answer("failed", type(error).__name__, error.problem, error.fix)
+        except MemoryError:
+            return answer("lost", "VestigeError", "out of memory", "run fewer steps at a time (--jobs 1)")
+        except Exception as error:
+            return answer("failed", "", f"{type(error).__name__}: {error}", "", traceback.format_exc())
+        return answer("done")
+
+
+def _memory() -> int:
+    try:
+        import resource
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+class _Heard(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def _hearing() -> Iterator[list[str]]:
+    """Warnings that vestige logs meanwhile."""
+    handler, logger = _Heard(), logging.getLogger("vestige")
+    logger.addHandler(handler)
+    try:
+        yield handler.lines
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextmanager
+def _printing_to(path: Path) -> Iterator[None]:
+    """Standard output and error of this process go into a file, those of libraries in C too."""
+    kept = os.dup(1), os.dup(2)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except OSError:
+        target = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, before in enumerate(kept, start=1):
+            os.dup2(before, number)
+            os.close(before)
+        os.close(target)

@@ -1,0 +1,63 @@
+"""What happens in a run, written down while it happens: one line of JSON an event, a log file a step.
+
+`log/events.jsonl` in the folder of a run is what `vestige status` reads, from whatever shell or machine. Beside it
+`log/KEY.log` has what a step printed, and `log/KEY.json`, while it runs, how far it is.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vestige.cache import explaining_storage
+
+EVENTS = "events.jsonl"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The events of one run."""
+
+    folder: Path
+    """`log` in the folder of the run."""
+    heard: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
+    """Called with every event that is noted here."""
+
+    def note(self, event: str, **about: Any) -> None:
+        """Append an event; a line is written at once, so that several writers do not mix."""
+        content = {"event": event, "at": time.time(), **about}
+        for hear in self.heard:
+            hear(content)
+        line = json.dumps(content, ensure_ascii=False, default=str)
+        with explaining_storage(self.folder / EVENTS):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with open(self.folder / EVENTS, "ab") as stream:
+                stream.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """All events so far; a line that is being written is left for the next time."""
+        try:
+            lines = (self.folder / EVENTS).read_bytes().splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "event" in event:
+                yield event
+
+    def log(self, key: str) -> Path:
+        """What a step printed."""
+        return self.folder / f"{key}.log"
+
+    def progress(self, key: str) -> dict[str, Any] | None:
+        """How far a running step is: description, done, total, seconds."""
+        try:
+            found = json.loads((self.folder / f"{key}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None

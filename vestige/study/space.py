@@ -1,0 +1,58 @@
+"""Hidden states on disk: under a limit, they are dropped when no step needs them, and made again if one does."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from vestige.study.steps.extract import Extract
+from vestige.study.steps.step import Step
+
+
+@dataclass
+class Space:
+    """What the hidden states of a study may take on disk; without a limit, nothing is dropped."""
+
+    limit: int | None
+    extracts: Mapping[str, Extract]
+    reserved: dict[str, int] = field(default_factory=dict)
+    """By key, bytes of steps that are being made."""
+
+    @classmethod
+    def of(cls, steps: Mapping[str, Step], limit: int | None) -> "Space":
+        return cls(limit, {key: step for key, step in steps.items() if isinstance(step, Extract)})
+
+    def used(self) -> int:
+        """Bytes on disk, and those that running steps are going to write."""
+        idle = (step for key, step in self.extracts.items() if key not in self.reserved)
+        return sum(step.size() for step in idle if any(map(_is_there, step.vectors))) + sum(self.reserved.values())
+
+    def admits(self, step: Step) -> bool:
+        """Whether a step may be started now; if so, its bytes are reserved."""
+        if self.limit is None or not isinstance(step, Extract):
+            return True
+        size = step.size()
+        if self.used() + size > self.limit:
+            return False
+        self.reserved[step.key] = size
+        return True
+
+    def ended(self, step: Step) -> None:
+        """A step is no longer running."""
+        self.reserved.pop(step.key, None)
+
+    def drop(self, keys: Iterable[str]) -> list[Extract]:
+        """Drop the hidden states of these steps; which of them had any."""
+        if self.limit is None:
+            return []
+        found = [self.extracts[key] for key in keys if key in self.extracts and key not in self.reserved]
+        dropped = [step for step in found if any(map(_is_there, step.vectors))]
+        for step in dropped:
+            step.drop()
+        return dropped
+
+    def at_once(self, step: Step) -> int:
+        """Bytes of all hidden states that a step reads."""
+        return sum(self.extracts[key].size() for key in step.inputs if key in self.extracts)
+
+
+def _is_there(folder: object) -> bool:
+    return getattr(folder, "exists", lambda: False)()
