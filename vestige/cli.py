@@ -34,7 +34,17 @@ Options = Annotated[
 Cache = Annotated[
     Path | None, typer.Option("--cache", help="Folder for finished work (default: VESTIGE_CACHE or ~/.cache/vestige).")
 ]
-Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Analyses at a time (default: one per core, at most 8).")]
+Jobs = Annotated[int, typer.Option("--jobs", min=0, help="Steps at a time (default: one per core, at most 8).")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", help="Where steps run: inline, local, ray or slurm (default: local, or as the file says)."
+    ),
+]
+With = Annotated[
+    list[str] | None,
+    typer.Option("--with", help="key=value of the engine, as partition=gpu or disk=20GB (repeatable)."),
+]
 Limit = Annotated[
     int | None, typer.Option("--limit", min=1, help="Only the first N sentences of every split: a smoke run.")
 ]
@@ -63,12 +73,15 @@ def demo(
     jobs: Jobs = 0,
     limit: Limit = None,
     device: Device = "cpu",
+    engine: Engine = None,
+    settings: With = None,
 ) -> None:
     """Run a real study on the embedded model and treebank, and write its report."""
     from vestige.demo import demo_spec
     from vestige.study.run import Study
 
-    _finish(Study.from_dict(demo_spec(limit, device), out, cache=cache, overwrite=overwrite), jobs)
+    study = Study.from_dict(demo_spec(limit, device), out, cache=cache, overwrite=overwrite)
+    _say(study.run(**_engine(jobs, engine, settings)))
 
 
 @app.command()
@@ -82,12 +95,46 @@ def run(
     device: Annotated[
         str | None, typer.Option("--device", help="Where models run: cpu, cuda, mps (default: as the file says).")
     ] = None,
+    engine: Engine = None,
+    settings: With = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only show the steps, what is cached, and what the rest may take.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: as JSON, every step by name.")] = False,
+    until: Annotated[
+        str | None, typer.Option("--until", help="Stop after steps of a kind: tune, load, extract, analyse.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only steps of a model, corpus or analysis (repeatable).")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Go on in the background; `vestige status` tells how far it is.")
+    ] = False,
 ) -> None:
     """Run a study file; what is finished is not computed again."""
     from vestige.study.run import Study
 
     changes: dict[str, Any] = {} if limit is None else {"limit": limit}
-    _finish(Study.from_file(study, out, cache=cache, overwrite=overwrite, device=device, **changes), jobs)
+    asked = Study.from_file(study, out, cache=cache, overwrite=overwrite, device=device, **changes)
+    how = _engine(jobs, engine, settings, asked.spec.engine)
+    if plan:
+        from vestige.study.estimate import plan_lines
+
+        for line in plan_lines(asked, asked.settings(**how), as_json):
+            typer.echo(line)
+    elif detach:
+        from vestige.study.detach import detached
+
+        typer.echo(detached(asked.folder, sys.argv[1:], asked.settings(**how)))
+    elif until or only:
+        from vestige.study.run import some_steps
+
+        found = some_steps(asked, until, only or (), asked.settings(**how))
+        typer.echo(found[0])
+        if found[1]:
+            raise typer.Exit(1)
+    else:
+        _say(asked.run(**how))
 
 
 @app.command()
@@ -120,6 +167,8 @@ def compare(
     jobs: Jobs = 0,
     limit: Limit = None,
     device: Device = "cpu",
+    engine: Engine = None,
+    settings: With = None,
 ) -> None:
     """Compare a base model with tuned ones on a corpus and write the report."""
     from vestige.analyses.registry import BY_DEFAULT
@@ -139,7 +188,7 @@ def compare(
         on_unknown=unknown,
         limit=limit,
         device=device,
-        jobs=jobs or _cores(),
+        engine=_engine(jobs, engine, settings),
         folder=out,
         overwrite=overwrite,
         cache=cache,
@@ -227,6 +276,60 @@ def list_things(
 
 
 @app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, finished or not.")],
+    watch: Annotated[bool, typer.Option("--watch", help="Show it until the run ends.")] = False,
+) -> None:
+    """Tell how far a run is: its steps, what runs where, what failed; from any shell."""
+    from vestige.study.status import show
+
+    show(folder, watch, typer.echo)
+
+
+@app.command()
+def cache(
+    cache: Cache = None,
+    studies: Annotated[bool, typer.Option("--studies", help="By the study that uses it, as far as known.")] = False,
+) -> None:
+    """Tell what the cache holds: kinds of finished work, how many, how large, when last used."""
+    from vestige.study.housekeeping import cache_lines
+
+    for line in cache_lines(cache, studies):
+        typer.echo(line)
+
+
+@app.command()
+def verify(cache: Cache = None) -> None:
+    """Compare everything in the cache with its checksums; what is damaged is named, and made again when needed."""
+    from vestige.study.housekeeping import damaged
+
+    found = 0
+    for line in damaged(cache):
+        found += 1
+        typer.echo(line)
+    typer.echo(f"{found} damaged" if found else "nothing is damaged")
+    if found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def clean(
+    cache: Cache = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="representations, models, cells, ... (repeatable; default: all).")
+    ] = None,
+    days: Annotated[float | None, typer.Option("--older-than", min=0, help="Not used for so many days.")] = None,
+    size: Annotated[str | None, typer.Option("--down-to", help="Until the cache is at most so large: 20GB.")] = None,
+    sure: Annotated[bool, typer.Option("--yes", help="Remove; without it, what would be removed is listed.")] = False,
+) -> None:
+    """Remove finished work from the cache, least recently used first; never what a running study uses."""
+    from vestige.study.housekeeping import clean as clean_cache
+
+    for line in clean_cache(cache, kind or (), days, size, sure):
+        typer.echo(line)
+
+
+@app.command()
 def doctor() -> None:
     """Check this machine: libraries, the embedded model, bfloat16, the cache."""
     from vestige.doctor import checks
@@ -242,8 +345,15 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-def _finish(study: Any, jobs: int) -> None:
-    _say(study.run(jobs or _cores()))
+def _engine(jobs: int, name: str | None, settings: list[str] | None, given: Any = None) -> dict[str, Any]:
+    """What the command line says of the engine; on this machine one step per core, unless a file says otherwise."""
+    from vestige.study.key_values import key_values
+
+    said = key_values(settings or (), "a setting of the engine", "partition=gpu")
+    where = name or (given.name if given is not None else None) or "local"
+    here = where in ("inline", "local") and not (given is not None and given.jobs)
+    how = {"name": name, "jobs": jobs or (_cores() if here and where == "local" else None), **said}
+    return {key: value for key, value in how.items() if value is not None}
 
 
 def _say(done: Any) -> None:

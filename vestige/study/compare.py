@@ -47,7 +47,8 @@ def compare(
     random_twin: bool = True,
     limit: int | None = None,
     device: str = "cpu",
-    jobs: int = 1,
+    jobs: int | None = None,
+    engine: Mapping[str, Any] | None = None,
     folder: str | Path | None = None,
     overwrite: bool = False,
     cache: str | Path | None = None,
@@ -60,14 +61,14 @@ def compare(
     say how files of your own are read; a test or dev set that they lack is cut from train, and the report says so.
     `tokenizer` is that of models in memory, or names one for tuned folders that lack theirs: a folder, or "base".
     `sink` says what becomes of an attention sink (see vestige.models.encoders.reading); `on_unknown="allow"` goes on
-    where a tokenizer does not know a fifth of the tokens.
+    where a tokenizer does not know a fifth of the tokens. `engine` has settings of the engine, as `{"name": "ray"}`.
     """
     study = comparison(
         base, tuned, corpus, analyses=analyses, tasks=tasks, format=format, options=options, tokenizer=tokenizer,
         sink=sink, on_unknown=on_unknown, random_twin=random_twin,
         limit=limit, device=device, folder=folder, overwrite=overwrite, cache=cache,
     )  # fmt: skip
-    return study.run(jobs)
+    return study.run(**{"jobs": jobs, **(engine or {})})
 
 
 def comparison(

@@ -43,6 +43,8 @@ class Driver:
     space: Space
     screen: Screen
     tries: Counter[str] = field(default_factory=Counter)
+    took: dict[str, float] = field(default_factory=dict)
+    """By key, seconds of steps that were made."""
 
     def run(self) -> dict[str, Failure]:
         """Drive to the end; by key, why steps failed or were lost."""
@@ -98,6 +100,7 @@ class Driver:
             return
         if answer.state == "done":
             self.board.states[step.key] = "done"
+            self.took[step.key] = answer.seconds
             about = {"seconds": round(answer.seconds, 3), "where": answer.where, "memory": answer.memory}
             self.record.note("done", key=step.key, kind=step.kind, title=step.title, **about)
             if self.space.limit is not None:

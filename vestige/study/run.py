@@ -15,10 +15,12 @@ from vestige.study.corpora import Given
 from vestige.study.driver import Driver
 from vestige.study.engines.inline import Inline
 from vestige.study.engines.settings import EngineSpec, make_engine
+from vestige.study.estimate import keep_timings
 from vestige.study.facts import collect_facts
 from vestige.study.failures import Failure
 from vestige.study.finished import StudyRun
 from vestige.study.folders import default_folder, refuse_others
+from vestige.study.housekeeping import in_use
 from vestige.study.plan import Plan, make_plan
 from vestige.study.record import Record
 from vestige.study.references import check_references
@@ -98,11 +100,11 @@ class Study:
         plan = self.plan()
         identity = {name: [{"key": plan.named.origins[name, run].key} for run in runs] for name, runs in _runs(plan)}
         self._refuse_others({"models": identity, "corpora": plan.corpora})
-        return self.write(plan, self.drive(plan, self.settings(jobs, engine)))
+        return self.write(plan, self.drive(plan, self.settings(jobs=jobs, **engine)))
 
-    def settings(self, jobs: int | None = None, engine: Mapping[str, Any] | None = None) -> EngineSpec:
-        """Those of the study file, and what was asked for beside it."""
-        asked = {key: value for key, value in {"jobs": jobs, **(engine or {})}.items() if value is not None}
+    def settings(self, **asked: Any) -> EngineSpec:
+        """Settings of the engine: those of the study file, and what was asked for beside it."""
+        asked = {key: value for key, value in asked.items() if value is not None}
         try:
             return EngineSpec.model_validate({**self.spec.engine.model_dump(exclude_unset=True), **asked})
         except ValueError as error:
@@ -126,12 +128,15 @@ class Study:
         memory = plan.named.memory
         engine = make_engine(settings, record, memory)
         space = Space.of(board.steps, settings.disk)
+        driver = Driver(board, engine, Inline(memory), record, space, Screen(record, status))
         outcome = "stopped"
         try:
-            failures = Driver(board, engine, Inline(memory), record, space, Screen(record, status)).run()
+            with in_use(root, self.folder.name, plan):
+                failures = driver.run()
             outcome = f"{len({f.step.key for f in failures.values()})} steps failed" if failures else "all done"
         finally:
             record.note("ended", outcome=outcome)
+            keep_timings(plan, driver.took, root)
         return failures
 
     def write(self, plan: Plan, failures: Mapping[str, Failure] | None = None) -> "StudyRun":
@@ -170,12 +175,38 @@ class Study:
         }
 
 
+_ORDER = ("tune", "load", "extract", "analyse", "compare")
+
+
 def steps_until(plan: Plan, kind: str) -> list[str]:
-    """Keys of all steps up to a kind, in the order models are loaded, tuned, read, analysed and compared."""
-    order = ("tune", "load", "extract", "analyse", "compare")
+    """Keys of all steps up to a kind, in the order models are tuned, loaded, read, analysed and compared."""
     if kind not in KINDS:
-        raise SpecError(f"no kind of step is called {kind!r}", fix=f"choose from {', '.join(order)}")
-    return [key for key, step in plan.steps.items() if order.index(step.kind) <= order.index(kind)]
+        raise SpecError(f"no kind of step is called {kind!r}", fix=f"choose from {', '.join(_ORDER)}")
+    return [key for key, step in plan.steps.items() if _ORDER.index(step.kind) <= _ORDER.index(kind)]
+
+
+def steps_of(plan: Plan, names: Collection[str]) -> list[str]:
+    """Keys of all steps that have to do with one of these models, corpora or analyses."""
+    known = {name: {key for key, step in plan.steps.items() if name in step.about} for name in names}
+    for name, found in known.items():
+        if not found:
+            every = sorted({word for step in plan.steps.values() for word in step.about})
+            raise SpecError(f"no step has to do with {name!r}", fix=f"choose from {', '.join(every)}")
+    return [key for key in plan.steps if any(key in found for found in known.values())]
+
+
+def some_steps(
+    study: Study, until: str | None, only: Collection[str], settings: EngineSpec
+) -> tuple[str, dict[str, Failure]]:
+    """Run a part of a study, whose tables are not written; what was done in words, and what failed."""
+    plan = study.plan()
+    wanted = set(steps_until(plan, until) if until else plan.steps)
+    wanted &= set(steps_of(plan, only)) if only else wanted
+    failures = study.drive(plan, settings, wanted)
+    for failure in {id(failure): failure for failure in failures.values()}.values():
+        _log.warning("%s", failure.error)
+    left = len(plan.steps) - sum(step.done for step in plan.steps.values())
+    return f"done; {left} of {len(plan.steps)} steps of the study are left", failures
 
 
 def _runs(plan: Plan) -> list[tuple[str, list[int]]]:

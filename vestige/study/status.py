@@ -2,8 +2,10 @@
 
 import os
 import socket
+import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -149,3 +151,16 @@ def clock(seconds: float) -> str:
 def owner() -> dict[str, Any]:
     """This process, as the driver of a run."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
+
+
+def show(folder: Path, watch: bool, say: Callable[[str], None]) -> None:
+    """Say how far a run is, once or until it ends."""
+    while True:
+        status, record = read_status(folder)
+        if watch and sys.stdout.isatty():
+            say("\x1b[2J\x1b[H" + "\n".join(lines(status, record)))
+        else:
+            say("\n".join(lines(status, record)))
+        if not watch or status.ended is not None or status.alive is False:
+            return
+        time.sleep(2)

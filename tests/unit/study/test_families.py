@@ -16,9 +16,11 @@ from unit.models import test_elmo as elmo
 from vestige.errors import CorpusError, ModelError, SpecError
 from vestige.models.files.load import load_model
 from vestige.study.corpora import Given
+from vestige.study.engines.settings import EngineSpec
+from vestige.study.facts import collect_facts
 from vestige.study.families import expand_models
 from vestige.study.plan import make_plan
-from vestige.study.run import Study
+from vestige.study.run import Study, steps_until
 from vestige.study.spec import make_spec
 
 
@@ -438,9 +440,11 @@ def test_a_revision_of_a_hub_model_is_what_is_tuned(place, cache, monkeypatch):
         "corpora": {"o": {"files": "opinions.txt", "format": "senteval", "options": {"task": "opinion"}}},
         "analyses": [{"sentence_probe": {"tasks": ["o/opinion"], "seeds": 1, "models": ["base"]}}],
     }
-    finished = Study(make_spec(raw, base=place), cache / "run", cache=cache).run()
-    lock = finished.tables.lock
-    assert lock["models"]["base"][0]["fingerprint"] == load_model(place / "base-1").fingerprint
+    study = Study(make_spec(raw, base=place), cache / "run", cache=cache)
+    plan = study.plan()
+    assert not study.drive(plan, EngineSpec(), steps_until(plan, "load"))
+    facts = collect_facts(study.spec, plan)
+    assert facts.models["base"][0]["fingerprint"] == load_model(place / "base-1").fingerprint
     cards = [json.loads(card.read_text()) for card in (cache / "models").glob("*/finetune.json")]
     assert [Path(card["base"]).name for card in cards] == [b"early".hex().ljust(40, "0")]
 

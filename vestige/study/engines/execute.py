@@ -7,9 +7,11 @@ import socket
 import sys
 import time
 import traceback
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from vestige.errors import VestigeError
 from vestige.models.files.naming import libraries
@@ -18,34 +20,45 @@ from vestige.study.claims import claimed
 from vestige.study.engines.engine import Answer, State
 from vestige.study.steps.step import Memory, Step, restore
 
+TOKEN = "token"
+
 
 def packed(step: Step, log: Path) -> str:
-    """A step as it travels to another process: itself, where it logs, and the libraries it was planned with."""
-    return json.dumps({"step": step.to_json(), "log": str(log.absolute()), "libraries": libraries()})
+    """A step as it travels to another process: itself, where it logs, and what that process has to find there."""
+    token = log / TOKEN
+    if not token.exists():
+        log.mkdir(parents=True, exist_ok=True)
+        token.write_text(uuid.uuid4().hex)
+    seen = {"libraries": libraries(), "token": token.read_text()}
+    return json.dumps({"step": step.to_json(), "log": str(log.absolute()), **seen})
 
 
 def execute_packed(text: str) -> Answer:
     """Run a step that came from another process; all that it prints goes into its log."""
     given = json.loads(text)
     step, log = restore(given["step"]), Path(given["log"])
-    problem, fix = _unfit(step, given["libraries"])
+    problem, fix = _unfit(step, log, given)
     if problem:
         return Answer(step.key, "failed", "VestigeError", problem, fix)
-    with suppress(OSError):
-        log.mkdir(parents=True, exist_ok=True)
     with _printing_to(log / f"{step.key}.log"), report_to(log / f"{step.key}.json"):
         return execute(step, {})
 
 
-def _unfit(step: Step, planned: list[str]) -> tuple[str, str]:
+def _unfit(step: Step, log: Path, given: dict[str, Any]) -> tuple[str, str]:
     """What this machine lacks to run a step, and what to do about it."""
     host = socket.gethostname()
-    if planned != libraries():
-        here, there = ", ".join(libraries()), ", ".join(planned)
+    if given["libraries"] != libraries():
+        here, there = ", ".join(libraries()), ", ".join(given["libraries"])
         return f"{host} has {here}; the study was planned with {there}", "install the same versions everywhere"
-    if not (step.root / "tasks").is_dir():
-        shared = "keep the cache (--cache, VESTIGE_CACHE) on a file system that all machines share"
-        return f"{step.root}, the cache of the study, is not to be seen on {host}", shared
+    shared = "keep it on a file system that all machines share"
+    if not step.root.is_dir():
+        return f"{step.root}, the cache of the study, is not to be seen on {host}", f"{shared} (--cache, VESTIGE_CACHE)"
+    try:
+        token = (log / TOKEN).read_text()
+    except OSError:
+        token = ""
+    if token != given["token"]:
+        return f"{log}, where the run keeps its logs, is another folder on {host}, or none", f"{shared} (--out)"
     return "", ""
 
 
@@ -73,7 +86,8 @@ def execute(step: Step, memory: Memory) -> Answer:
                 if not mine:
                     return answer("done" if step.there else "busy")
                 if not step.there:
-                    step.make(memory)
+                    with _threads(step.threads):
+                        step.make(memory)
         except VestigeError as error:
             return answer("failed", type(error).__name__, error.problem, error.fix)
         except MemoryError:
@@ -81,6 +95,22 @@ def execute(step: Step, memory: Memory) -> Answer:
         except Exception as error:
             return answer("failed", "", f"{type(error).__name__}: {error}", "", traceback.format_exc())
         return answer("done")
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """So many threads for all mathematics, NumPy's and SciPy's too: another number gives other last digits."""
+    import scipy.linalg  # noqa: F401  (brings a library of its own, which must be there to be limited)
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    with threadpool_limits(number):
+        torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def _memory() -> int:

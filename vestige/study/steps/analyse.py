@@ -73,6 +73,10 @@ class Cell(Step):
         return self.side.origin.run
 
     @property
+    def about(self) -> set[str]:
+        return {self.model, self.corpus, f"{self.corpus}/{self.task}", self.analysis}
+
+    @property
     def folder(self) -> Path:
         return self.root / "cells" / self.key
 

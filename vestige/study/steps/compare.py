@@ -45,6 +45,10 @@ class Compare(Step):
         return f"comparing {what}, model {one.model} with {against}"
 
     @property
+    def about(self) -> set[str]:
+        return self.tuned[0].about
+
+    @property
     def folder(self) -> Path:
         return self.root / "compared" / self.key
 

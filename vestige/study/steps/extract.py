@@ -41,6 +41,10 @@ class Extract(Step):
         return f"hidden states of {self.corpus}, model {self.origin.model}{run}"
 
     @property
+    def about(self) -> set[str]:
+        return {self.origin.model, self.corpus}
+
+    @property
     def folder(self) -> Path:
         return self.root / "read" / self.key
 

@@ -23,6 +23,10 @@ class Load(Step):
         return f"model {self.origin.model}{run}"
 
     @property
+    def about(self) -> set[str]:
+        return {self.origin.model}
+
+    @property
     def folder(self) -> Path:
         return facts_folder(self.root, self.key)
 

@@ -37,6 +37,11 @@ class Step(ABC):
 
     @property
     @abstractmethod
+    def about(self) -> set[str]:
+        """Names of models, corpora and analyses that it has to do with."""
+
+    @property
+    @abstractmethod
     def folder(self) -> Path:
         """What it leaves; there and whole when it is done."""
 

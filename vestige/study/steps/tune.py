@@ -33,6 +33,10 @@ class Tune(Step):
         return f"fine-tuning {self.model} on {self.task}, run {self.seed}"
 
     @property
+    def about(self) -> set[str]:
+        return {self.model, self.task.partition("/")[0], self.task}
+
+    @property
     def folder(self) -> Path:
         return self.root / "models" / self.key
 
