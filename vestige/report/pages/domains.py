@@ -4,12 +4,12 @@ import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
 from vestige.report import numbers
-from vestige.report.changes import weight
+from vestige.report.changes import cells, interval, weight
 from vestige.report.curves import curve_frame, of_metric
 from vestige.report.drawing.curves import curves_chart
 from vestige.report.reading import Part, Reading
 from vestige.report.types import Block, Finding, Folded, Table
-from vestige.report.wording import GLUE, bare_chance, be, chance, count, layer, layers
+from vestige.report.wording import be, chance, count, layer, layers
 
 UNEVEN = 1.2
 """A sample that has so many times the sentences or words of another is not like it."""
@@ -43,8 +43,7 @@ def domain_findings(reading: Reading, part: Part, lead: str) -> list[Finding]:
         metric = _measured(part, mine)[0]
         for other, pair in mine[mine["metric"] == metric.name].groupby("other", sort=False):
             text, kind = _sentence(str(other), pair, metric, reading)
-            key = (part.declared.analysis, part.corpus, part.task, part.params, str(model))
-            found.append(Finding(lead, text, kind, weight(pair, kind), key))
+            found.append(Finding(lead, text, kind, weight(pair, kind), (*part.key, str(model))))
     return found
 
 
@@ -100,16 +99,8 @@ def _corpora(reading: Reading, part: Part, pairs: pd.DataFrame, metric: Metric) 
 def _table(other: str, pair: pd.DataFrame, metric: Metric) -> Table:
     first = pair.iloc[0]
     lines = [
-        [
-            numbers.place_cell(LAYER, row.layer),
-            numbers.text(metric, row.in_domain),
-            numbers.text(metric, row.out_of_domain),
-            numbers.change(metric, row.difference),
-            numbers.span(metric, row.low, row.high),
-            bare_chance(row.q),
-            row.verdict,
-        ]
-        for row in pair.itertuples()
+        [numbers.place_cell(LAYER, row["layer"]), *cells(metric, row, 0, ("in_domain", "out_of_domain"))]
+        for _, row in pair.iterrows()
     ]
     head = ["layer", first["corpus"], other, "difference", "interval", "q", "verdict"]
     caption = f"{metric.title}, {first['corpus']} minus {other}"
@@ -129,10 +120,8 @@ def _sentence(other: str, pair: pd.DataFrame, metric: Metric, reading: Reading) 
     if pair["q"].isna().all():
         text = f"how similar {model} is to {reference} on {here} and on {other} is described, not tested"
         return f"{tuned} {text}.", "described"
-    level = f"{100 * reading.judging.confidence:g}{GLUE}%"
-    sure = (
-        f"{level} interval of the difference {numbers.span(metric, top['low'], top['high'])}, {chance('q', top['q'])}"
-    )
+    sure = f"{interval(reading.judging)} of the difference {numbers.span(metric, top['low'], top['high'])}, "
+    sure += chance("q", top["q"])
     mine, theirs = (numbers.text(metric, top[side]) for side in ("in_domain", "out_of_domain"))
     if found.empty:
         text = f"no layer of {model} is shown to be less or more similar to {reference} on {here} than on {other}; "

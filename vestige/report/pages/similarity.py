@@ -11,13 +11,13 @@ from vestige.report.types import Page
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page; in words, the least similar layers of every model, and the corpora it is compared on."""
-    found = default.noted_page(
+    found = default.page(
         reading,
         analysis,
+        _least_alike,
         "How far representations moved",
         "How alike the same inputs are in the tuned model and its reference, layer by layer: 1 says that they are "
         "the same up to what the measure leaves open (scale, rotation, or any linear map).",
-        _least_alike,
     )
     for section, part in zip(found.sections, reading.parts(analysis), strict=True):
         if len(part.domains):
