@@ -1,5 +1,7 @@
 """In the domain and out of it: a measure on the corpus a model was tuned on beside that on other corpora."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
@@ -8,7 +10,7 @@ from vestige.report.changes import cells, interval, weight
 from vestige.report.curves import curve_frame, of_metric
 from vestige.report.drawing.curves import curves_chart
 from vestige.report.reading import Part, Reading
-from vestige.report.types import Block, Finding, Folded, Table
+from vestige.report.types import Block, Finding, Folded, Section, Table
 from vestige.report.wording import be, chance, count, layer, layers
 
 UNEVEN = 1.2
@@ -17,10 +19,20 @@ UNEVEN = 1.2
 _MORE = {"lower": "less", "higher": "more"}
 
 
-def domain_block(reading: Reading, part: Part, rows: pd.DataFrame) -> Block:
+def add_domains(reading: Reading, part: Part, section: Section, lead: str) -> None:
+    """Of every tuned model a block; per other corpus, where its first measure differs most between the two."""
+    for model, mine in part.domains.groupby("model", sort=False):
+        mine = mine.assign(other=_names(reading, mine))
+        metrics = [metric for metric in of_metric(part) if (mine["metric"] == metric.name).any()]
+        section.blocks.append(_block(reading, part, mine, metrics))
+        for other, pair in mine[mine["metric"] == metrics[0].name].groupby("other", sort=False):
+            text, kind = _sentence(str(other), pair, metrics[0], reading)
+            section.findings.append(Finding(lead, text, kind, weight(pair, kind), (*part.key, str(model))))
+
+
+def _block(reading: Reading, part: Part, rows: pd.DataFrame, metrics: Sequence[Metric]) -> Block:
     """One tuned model: curves of all corpora and tables of differences, the first measure unfolded."""
-    rows, model = rows.assign(other=_names(reading, rows)), str(rows["model"].iloc[0])
-    metrics = _measured(part, rows)
+    model = rows["model"].iloc[0]
     block = Block(f"{model} in its domain and out of it", f"{_lede(rows)} {_verdicts(reading, metrics[0], rows)}")
     for metric in metrics:
         mine = rows[rows["metric"] == metric.name]
@@ -35,18 +47,6 @@ def domain_block(reading: Reading, part: Part, rows: pd.DataFrame) -> Block:
     return block
 
 
-def domain_findings(reading: Reading, part: Part, lead: str) -> list[Finding]:
-    """Per model and other corpus: where the first measure differs most between the two."""
-    found = []
-    for model, mine in part.domains.groupby("model", sort=False):
-        mine = mine.assign(other=_names(reading, mine))
-        metric = _measured(part, mine)[0]
-        for other, pair in mine[mine["metric"] == metric.name].groupby("other", sort=False):
-            text, kind = _sentence(str(other), pair, metric, reading)
-            found.append(Finding(lead, text, kind, weight(pair, kind), (*part.key, str(model))))
-    return found
-
-
 def _names(reading: Reading, rows: pd.DataFrame) -> pd.Series:
     """The other corpora by name, with task and split where one was taken in several ways."""
     several = rows.groupby("other_corpus")[["other_task", "other_params"]].transform("nunique") > 1
@@ -54,11 +54,6 @@ def _names(reading: Reading, rows: pd.DataFrame) -> pd.Series:
     tasks = rows["other_corpus"] + "/" + rows["other_task"]
     names = rows["other_corpus"].where(~several["other_task"], tasks)
     return names.where(~several["other_params"], names + " (" + rows["other_params"].map(splits).fillna("") + ")")
-
-
-def _measured(part: Part, rows: pd.DataFrame) -> list[Metric]:
-    """The measures that rows have."""
-    return [metric for metric in of_metric(part) if (rows["metric"] == metric.name).any()]
 
 
 def _lede(rows: pd.DataFrame) -> str:

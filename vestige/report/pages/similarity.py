@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from vestige.analyses.metric import LAYER
 from vestige.report import curves, default, notes
-from vestige.report.pages.domains import domain_block, domain_findings
+from vestige.report.pages.domains import add_domains
 from vestige.report.reading import Part, Reading
 from vestige.report.types import Page
 
@@ -21,9 +21,7 @@ def page(reading: Reading, analysis: str) -> Page:
     )
     for section, part in zip(found.sections, reading.parts(analysis), strict=True):
         if len(part.domains):
-            for _, mine in part.domains.groupby("model", sort=False):
-                section.blocks.append(domain_block(reading, part, mine))
-            section.findings += domain_findings(reading, part, default.lead_of(part, found.title))
+            add_domains(reading, part, section, default.lead_of(part, found.title))
     return found
 
 
