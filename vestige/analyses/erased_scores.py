@@ -54,10 +54,9 @@ def erase_and_score(
     gold = known.labels("train")
     labels = np.unique([gold[s][w] for s, w in index], return_inverse=True)[1]
     outcome = Outcome()
-    erasers: dict[int, list[Variant]] = {}
     for layer in wanted:
         check_erasing(encoder, layer, encoded[0])
-        erasers[layer] = fitted_erasers(rows[layer], labels, layer, draws, seed, outcome)
+    erasers = {layer: fitted_erasers(rows[layer], labels, layer, draws, seed, outcome) for layer in wanted}
     score_erased(model, task, split, erasers, outcome, encoder.name)
     return outcome
 

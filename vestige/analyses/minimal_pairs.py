@@ -12,6 +12,7 @@ import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.metric import WHOLE, Metric
+from vestige.analyses.perplexity import Perplexity
 from vestige.analyses.remarks import remark
 from vestige.analyses.settings import Count, Whole
 from vestige.comparison.estimators import Share
@@ -21,9 +22,9 @@ from vestige.measures.resampling import bootstrap_interval
 from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.lm.head import HeadChoice, choose_head
 from vestige.models.lm.language_model import Head, kind_of, language_model, last_state, resolve_method, same_tokens
-from vestige.models.lm.likelihood import likelihoods, longest_first
+from vestige.models.lm.likelihood import likelihoods
 from vestige.models.tokens.align import Encoded, with_sink
-from vestige.models.tokens.masking import Hide, mask_each, next_tokens
+from vestige.models.tokens.masking import Hide
 from vestige.progress import bar
 
 GOOD, BAD = "acceptable", "unacceptable"
@@ -90,7 +91,7 @@ class MinimalPairs(Analysis):
         heads = [choose_head(self.head, self.head_file, encoder, other)]
         if other is not None:
             heads.append(heads[0] if self.head == "reference" else choose_head("own", self.head_file, other, None))
-        scores = self._scores(encoder, encoded, heads, models, inputs.model).reshape(len(models), -1, 2)
+        scores = self._scores(models, encoded, heads, inputs.model).reshape(len(models), -1, 2)
         outcome = self._outcome(scores[..., 0] - scores[..., 1], pairs)
         if other is None:
             compared = ("reference_accuracy", "accuracy_change", "margin_change")
@@ -99,19 +100,12 @@ class MinimalPairs(Analysis):
         return outcome
 
     def _scores(
-        self,
-        encoder: HuggingFaceEncoder,
-        encoded: list[Encoded],
-        heads: list[Head],
-        models: list[HuggingFaceEncoder],
-        name: str,
+        self, models: list[HuggingFaceEncoder], encoded: list[Encoded], heads: list[Head], name: str
     ) -> np.ndarray:
         """(models, sentences): log-likelihoods."""
-        kind = kind_of(encoder)
-        order = [(unit, encoded[unit]) for unit in longest_first([len(sentence.ids) for sentence in encoded])]
-        mask = None if kind == "permutation" else encoder.tokenizer.mask_token_id
+        encoder, kind = models[0], kind_of(models[0])
         method = resolve_method("causal" if kind == "causal" else "pseudo", kind, encoder)
-        clozes = next_tokens(order) if method == "causal" else mask_each(order, mask, self.hide)
+        clozes = Perplexity(hide=self.hide).clozes(method, encoder, kind, encoded)
         with bar(f"minimal pairs of {name}") as shown:
             return likelihoods(
                 encoder,

@@ -7,10 +7,11 @@ import numpy as np
 
 from vestige.analyses.base import Outcome
 from vestige.analyses.metric import WHOLE, Axis, Metric
+from vestige.analyses.rows import NeuronRows
 from vestige.comparison.estimators import Share
-from vestige.neurons.ranking import share_to_count
-from vestige.neurons.refit import TOPS, Refit
-from vestige.probes.elastic_net.polish import Polished
+from vestige.neurons.ranking import rank, share_to_count
+from vestige.neurons.refit import TOPS, Refit, refit
+from vestige.probes.elastic_net.polish import Polished, polish
 
 SHARE = Axis("share", "share of all neurons")
 DELTA = Axis("delta", "accuracy that a minimal set may lose")
@@ -112,3 +113,14 @@ def report_fits(
             outcome.add("ranking_overlap", again.overlap(order, count), axis="share", x=share)
     if not any(counts.values()):
         outcome.absent["ranking_overlap"] = "no share holds a neuron"
+
+
+def ranked_by_probe(
+    task: NeuronRows, l1: float, l2: float, seed: int, outcome: Outcome, shares: Sequence[float] = TOPS
+) -> tuple[Polished, np.ndarray]:
+    """The probe on all neurons and its ranking; how far it is from its optimum, and what a re-fit would rank."""
+    probe = polish(task.train, task.gold, task.count, l1, l2, seed=seed)
+    order = rank(probe.weights, seed=seed).order
+    again = refit(task.train, task.gold, task.count, l1, l2, from_zero=False, seed=seed)
+    report_fits(probe, again, order, outcome, shares)
+    return probe, order

@@ -12,17 +12,14 @@ import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.metric import WHOLE, Metric
-from vestige.analyses.neuron_metrics import FIT, OVERLAP, SHARE, accuracy, report_fits
-from vestige.analyses.rows import labelled_rows
+from vestige.analyses.neuron_metrics import FIT, OVERLAP, SHARE, accuracy, ranked_by_probe
+from vestige.analyses.rows import NeuronRows
 from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.errors import AnalysisError
-from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import train_subsets
 from vestige.neurons.rankers import RANKERS, agreement
-from vestige.neurons.ranking import rank, share_to_count
-from vestige.neurons.refit import refit
-from vestige.probes.elastic_net.polish import polish
-from vestige.probes.rows import LabelledRows, Place
+from vestige.neurons.ranking import share_to_count
+from vestige.probes.rows import Place
 from vestige.progress import bar
 
 PROBE = "probe"
@@ -88,23 +85,18 @@ class NeuronRankers(Analysis):
         return tuple(metric for metric in self.metrics if metric.name not in unasked)
 
     def run(self, inputs: Inputs) -> Outcome:
-        rows = labelled_rows(inputs, self.split)
-        train, scored = (Neurons.of(rows.representations[split]) for split in ("train", self.split))
-        sizes = [share_to_count(share, train.width) for share in self.shares]
-        outcome = Outcome()
+        task, outcome = NeuronRows.of(inputs, self.split), Outcome()
+        sizes = [share_to_count(share, task.train.width) for share in self.shares]
         orders: dict[str, np.ndarray] = {}
-        right: dict[Place, np.ndarray] = {}
-        gold = rows.labels[self.split].numpy()
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(self.rankers)) as shown:
             for name in self.rankers:
-                orders[name] = self._order(name, train, rows, outcome)
+                orders[name] = self._order(name, task, outcome)
                 probes = train_subsets(
-                    train, rows.labels["train"], len(rows.classes), orders[name], sizes, l2=self.l2, seed=self.seed
+                    task.train, task.gold, task.count, orders[name], sizes, l2=self.l2, seed=self.seed
                 )
                 for share, probe in zip(self.shares, probes, strict=True):
                     place = Place(name, "top", "share", share)
-                    right[place] = probe.predict(scored) == gold
-                    outcome.add("accuracy", right[place].mean(), n=len(gold), **place.where)
+                    outcome.add("accuracy", task.score(probe, place), n=len(task.held), **place.where)
                 shown.advance()
         for first, second in combinations(self.rankers, 2):
             found = agreement(orders[first], orders[second], sizes)
@@ -112,16 +104,11 @@ class NeuronRankers(Analysis):
             for share, size in zip(self.shares, sizes, strict=True):
                 outcome.add("agreement_overlap", found.overlap[size], axis="share", x=share, **pair)
             outcome.add("agreement_spearman", found.spearman, **pair)
-        outcome.items = rows.items(self.split, right)
+        outcome.items = task.rows.items(self.split, task.right)
         return outcome
 
-    def _order(self, name: str, train: Neurons, rows: LabelledRows, outcome: Outcome) -> np.ndarray:
+    def _order(self, name: str, task: NeuronRows, outcome: Outcome) -> np.ndarray:
         """All neurons, best first; of the probe also how far it is from its optimum, and what a re-fit would rank."""
-        gold, classes = rows.labels["train"], len(rows.classes)
         if name != PROBE:
-            return RANKERS[name](train, gold.numpy(), rows.classes)
-        probe = polish(train, gold, classes, self.l1, self.l2, seed=self.seed)
-        order = rank(probe.weights, seed=self.seed).order
-        again = refit(train, gold, classes, self.l1, self.l2, from_zero=False, seed=self.seed)
-        report_fits(probe, again, order, outcome, self.shares)
-        return order
+            return RANKERS[name](task.train, task.gold.numpy(), task.rows.classes)
+        return ranked_by_probe(task, self.l1, self.l2, self.seed, outcome, self.shares)[1]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from torch import Tensor
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.metric import WHOLE, Axis, Metric
@@ -23,17 +22,14 @@ from vestige.analyses.neuron_metrics import (
     accuracy,
     counted,
     detail,
-    report_fits,
+    ranked_by_probe,
 )
-from vestige.analyses.rows import labelled_rows
+from vestige.analyses.rows import NeuronRows
 from vestige.analyses.settings import Penalty, Share, Some, Whole
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.minimal import minimal_sets, train_subsets
-from vestige.neurons.ranking import rank
 from vestige.neurons.redundancy import Clusters, clusters_of, correlations, representatives
-from vestige.neurons.refit import refit
-from vestige.probes.elastic_net.polish import Polished, polish
 from vestige.probes.rows import Place
 from vestige.progress import bar
 
@@ -92,18 +88,16 @@ class NeuronRedundancy(Analysis):
         return True
 
     def run(self, inputs: Inputs) -> Outcome:
-        rows = labelled_rows(inputs, self.split)
-        train, dev, scored = (Neurons.of(rows.representations[split]) for split in ("train", "dev", self.split))
-        gold, classes = rows.labels["train"], len(rows.classes)
-        dev_gold, gold_of_scored = (rows.labels[split].numpy() for split in ("dev", self.split))
-        outcome = Outcome()
+        task, outcome = NeuronRows.of(inputs, self.split), Outcome()
+        train, dev, gold, dev_gold = task.train, task.dev, task.gold, task.labels("dev")
         with bar(f"{self.name} {inputs.task.name} of {inputs.model}", len(self.correlation) + 2) as shown:
-            probe, order = self._ranked(train, gold, classes, outcome)
+            outcome.add("neurons", train.width)
+            probe, order = ranked_by_probe(task, self.l1, self.l2, self.seed, outcome)
             shown.advance()
             everything = {"all": np.arange(train.width)}
             oracle = ablate(dev, dev_gold, probe.weights, probe.biases, everything).accuracy["all"]
-            correct = ablate(scored, gold_of_scored, probe.weights, probe.biases, everything).correct["all"]
-            right = {Place("all"): correct}
+            found = ablate(task.held, task.labels(self.split), probe.weights, probe.biases, everything)
+            task.right[Place("all")] = correct = found.correct["all"]
             outcome.add("dev_accuracy", oracle, subset="all", n=len(dev_gold))
             outcome.add("accuracy", correct.mean(), subset="all", n=len(correct))
             chosen = {Place("all"): order}
@@ -114,32 +108,22 @@ class NeuronRedundancy(Analysis):
                 place = Place("representatives", axis="correlation", x=least)
                 chosen[place] = best = representatives(clusters, order)
                 (small,) = train_subsets(
-                    train, gold, classes, best, [len(best)], l1=self.l1, l2=self.l2, seed=self.seed
+                    train, gold, task.count, best, [len(best)], l1=self.l1, l2=self.l2, seed=self.seed
                 )
-                right[place] = small.predict(scored) == gold_of_scored
-                outcome.add("accuracy", right[place].mean(), n=len(gold_of_scored), **place.where)
+                outcome.add("accuracy", task.score(small, place), n=len(task.held), **place.where)
                 shown.advance()
             for place, ids in chosen.items():
                 reached, _ = minimal_sets(
-                    train, gold, dev, dev_gold, classes, ids, oracle, [self.delta],
+                    train, gold, dev, dev_gold, task.count, ids, oracle, [self.delta],
                     step=max(1, round(self.step * train.width)), l1=self.l1, l2=self.l2, seed=self.seed,
                 )  # fmt: skip
-                found = reached[self.delta]
+                smallest = reached[self.delta]
                 among = {} if place.axis is None else {"axis2": place.axis, "x2": place.x}
                 where = {"subset": place.subset, "axis": "delta", "x": self.delta, **among}
-                outcome.add("minimal_neurons", found.size, **where)
-                outcome.add("minimal_dev_accuracy", found.accuracy, **where)
-        outcome.items = rows.items(self.split, right)
+                outcome.add("minimal_neurons", smallest.size, **where)
+                outcome.add("minimal_dev_accuracy", smallest.accuracy, **where)
+        outcome.items = task.rows.items(self.split, task.right)
         return outcome
-
-    def _ranked(self, train: Neurons, gold: Tensor, classes: int, outcome: Outcome) -> tuple[Polished, np.ndarray]:
-        """The probe on all neurons and its ranking; how far it is from its optimum, and what a re-fit would rank."""
-        probe = polish(train, gold, classes, self.l1, self.l2, seed=self.seed)
-        order = rank(probe.weights, seed=self.seed).order
-        again = refit(train, gold, classes, self.l1, self.l2, from_zero=False, seed=self.seed)
-        outcome.add("neurons", train.width)
-        report_fits(probe, again, order, outcome)
-        return probe, order
 
     def _clusters(self, dev: Neurons, matrix: np.ndarray, least: float, outcome: Outcome) -> Clusters:
         """Clusters over all layers; how many there are, and how many of them within every layer."""

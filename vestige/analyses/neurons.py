@@ -170,10 +170,8 @@ class NeuronAnalysis(Analysis):
         )
         for pair in found.pairs:
             where = {"axis": "l1", "x": pair.l1, "axis2": "l2", "x2": pair.l2}
-            outcome.add("search_score", pair.score, **where)
-            outcome.add("search_accuracy", pair.accuracy, **where)
-            outcome.add("search_top", pair.top, **where)
-            outcome.add("search_bottom", pair.bottom, **where)
+            for name in ("score", "accuracy", "top", "bottom"):
+                outcome.add(f"search_{name}", getattr(pair, name), **where)
         best = found.best
         return best.l1, best.l2, (best.solution.weights, best.solution.biases)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.metric import WHOLE, Axis, Metric
-from vestige.analyses.remarks import TRUNCATED
+from vestige.analyses.remarks import TRUNCATED, count
 from vestige.analyses.settings import Count, Share, Whole
 from vestige.comparison.estimators import Ratio
 from vestige.corpus.types import Sentence
@@ -56,12 +56,8 @@ _ALONG = (
 )
 
 
-def _detail(name: str, title: str, about: str = "") -> Metric:
-    return Metric(name, title, "count", decimals=0, along=(WHOLE,), role="detail", about=about)
-
-
-BLOCK_TOKENS = _detail("block_tokens", "tokens of a block", "Special ones included.")
-MASKED_TOKENS = _detail("masked_tokens", "masked tokens", "`label` is a hash of the masks.")
+BLOCK_TOKENS = count("block_tokens", "tokens of a block", "Special ones included.")
+MASKED_TOKENS = count("masked_tokens", "masked tokens", "`label` is a hash of the masks.")
 _REFERENCE = (
     Metric(
         "reference_perplexity", "perplexity of the reference", better="lower", decimals=1, along=(WHOLE,),
@@ -70,8 +66,8 @@ _REFERENCE = (
     Metric("reference_loss", "loss of the reference", "nats", "lower", along=(WHOLE,), role="detail"),
 )  # fmt: skip
 _COST = (
-    _detail("layer_evaluations", "block evaluations per batch", "Of all mixtures together."),
-    _detail("layer_evaluations_naive", "block evaluations per batch, each mixture by itself"),
+    count("layer_evaluations", "block evaluations per batch", "Of all mixtures together."),
+    count("layer_evaluations_naive", "block evaluations per batch, each mixture by itself"),
 )
 
 
@@ -215,9 +211,9 @@ class Perplexity(Analysis):
         last = self.last if self.last is not None else range(mixer.depth + 1)
         try:
             plans = [mixer.last(0), mixer.last(mixer.depth, embeddings=True)]
-            for count in last:
-                plans.append(mixer.last(count))
-                where.append(Place("layers", None, "last_replaced", count))
+            for blocks in last:
+                plans.append(mixer.last(blocks))
+                where.append(Place("layers", None, "last_replaced", blocks))
             if self.last is None:
                 plans.append(mixer.last(mixer.depth, embeddings=True))
                 where.append(Place(EVERYTHING, None, "last_replaced", mixer.depth))

@@ -103,12 +103,9 @@ class Scores:
     def task(self, layer: int, log_p: Tensor) -> None:
         """log_p (seeds, rows, classes)."""
         for seed, mine in enumerate(log_p):
-            predicted = mine.argmax(-1)
-            accuracy = float((predicted == self.gold).double().mean())
-            self.accuracy[layer, seed] = accuracy
+            accuracy = self.accuracy[layer, seed] = self._keep("task", layer, seed, mine, self.gold)
             self.outcome.add("accuracy", accuracy, layer=layer, probe_seed=seed, n=len(self.gold))
-            self._per_label(layer, seed, predicted)
-            self._keep("task", layer, seed, mine, self.gold)
+            self._per_label(layer, seed, mine.argmax(-1))
 
     def outliers(self) -> None:
         """How many units of every layer are outliers."""
@@ -131,20 +128,18 @@ class Scores:
     def standardised(self, layer: int, log_p: Tensor) -> None:
         """The task again, from standardised vectors; log_p (seeds, rows, classes)."""
         for seed, mine in enumerate(log_p):
-            accuracy = float((mine.argmax(-1) == self.gold).double().mean())
+            accuracy = self._keep("standardised", layer, seed, mine, self.gold)
             self.outcome.add("accuracy_standardised", accuracy, layer=layer, probe_seed=seed, n=len(self.gold))
-            self._keep("standardised", layer, seed, mine, self.gold)
 
     def control(self, layer: int, log_p: Tensor) -> None:
         """log_p (seeds, rows, classes)."""
         assert self.controls is not None
         for seed, (mine, labels) in enumerate(zip(log_p, self.controls[self.split], strict=True)):
-            accuracy = float((mine.argmax(-1) == labels).double().mean())
+            accuracy = self._keep("control", layer, seed, mine, labels)
             task = self.accuracy.get((layer, seed), self.accuracy[layer, 0])
             where = {"layer": layer, "probe_seed": seed, "n": len(labels)}
             self.outcome.add("control_accuracy", accuracy, **where)
             self.outcome.add("selectivity", task - accuracy, **where)
-            self._keep("control", layer, seed, mine, labels)
 
     def _per_label(self, layer: int, seed: int, predicted: Tensor) -> None:
         classes = len(self.rows.classes)
@@ -163,8 +158,10 @@ class Scores:
             self.outcome.add("precision", hit[index] / predicted_count[index].clamp(min=1), **where)
             self.outcome.add("f1", 2 * hit[index] / (gold_count[index] + predicted_count[index]), **where)
 
-    def _keep(self, subset: str, layer: int, seed: int, log_p: Tensor, gold: Tensor) -> None:
+    def _keep(self, subset: str, layer: int, seed: int, log_p: Tensor, gold: Tensor) -> float:
+        """The items of a probe, which are kept; their accuracy."""
         predicted = log_p.argmax(-1)
+        right = predicted == gold
         of_gold = log_p.gather(-1, gold.clamp(min=0).unsqueeze(-1)).squeeze(-1)
         rows = len(gold)
         self.parts.append(
@@ -175,10 +172,11 @@ class Scores:
                 "row": np.arange(rows, dtype=np.int32),
                 "gold": gold.numpy().astype(np.int32),
                 "predicted": predicted.numpy().astype(np.int32),
-                "correct": (predicted == gold).numpy(),
+                "correct": right.numpy(),
                 "log_probability": torch.where(gold < 0, float("nan"), of_gold).numpy(),
             }
         )
+        return float(right.double().mean())
 
     def items(self) -> dict[str, np.ndarray]:
         """The scored words with their sentence ids; labels by name."""

@@ -9,20 +9,21 @@ def remark(name: str, title: str, sentence: str, *, about: str = "") -> Metric:
     return Metric(name, title, "count", decimals=0, along=(WHOLE,), role="remark", remark=sentence, about=about)
 
 
+def count(name: str, title: str, about: str = "") -> Metric:
+    """A count, one for the model, for those who ask."""
+    return Metric(name, title, "count", decimals=0, along=(WHOLE,), role="detail", about=about)
+
+
 TRUNCATED = remark(
     "truncated_words",
     "truncated words",
     "{value} of {n} words were cut off because their sentence is longer than the model reads",
 )
 VANISHED = remark("vanished_words", "vanished words", "{value} of {n} words have no sub-word of their own")
-SINKS = Metric(
-    "sink_words", "words of an attention sink", "count", decimals=0, along=(WHOLE,), role="detail",
-    about="Words whose only token is an attention sink that is left out.",
-)  # fmt: skip
-UNKNOWN = Metric(
-    "unknown_tokens", "unknown tokens", "count", decimals=0, along=(WHOLE,), role="detail",
-    about="Tokens that the tokenizer does not know.",
-)  # fmt: skip
+SINKS = count(
+    "sink_words", "words of an attention sink", "Words whose only token is an attention sink that is left out."
+)
+UNKNOWN = count("unknown_tokens", "unknown tokens", "Tokens that the tokenizer does not know.")
 LOST = (TRUNCATED, VANISHED, SINKS, UNKNOWN)
 """What `vestige.representations.store.lost_words` counts."""
 

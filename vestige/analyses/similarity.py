@@ -154,11 +154,14 @@ class SimilarityAnalysis(Analysis):
             groups=self.groups,
             seed=self.seed,
         )
-        self._describe(mine, theirs, len(index), outcome)
+        if set(self.measures) & set(BIASED):
+            for layer, widths in enumerate(zip(mine.widths, theirs.widths, strict=False)):
+                outcome.add("units_per_item", max(widths) / len(index), layer=layer, n=len(index))
         for name, estimates in found.items():
             self._add(name, estimates, len(index), outcome)
         outcome.tables["similarity"] = _replicates(found)
-        outcome.tables["sampled_words"] = _places(inputs.task, self.split, index)
+        ids = np.array([sentence.id for sentence in inputs.task.corpus[self.split]], dtype=object)
+        outcome.tables["sampled_words"] = {"sentence": ids[index[:, 0]], "word": index[:, 1]}
         return outcome
 
     def _sample(
@@ -191,11 +194,6 @@ class SimilarityAnalysis(Analysis):
             drawn = np.sort(np.random.default_rng(self.seed).choice(len(first), self.n, replace=False))
             first, second = first[drawn], second[drawn]
         return first, second
-
-    def _describe(self, mine: Representations, theirs: Representations, items: int, outcome: Outcome) -> None:
-        if set(self.measures) & set(BIASED):
-            for layer, widths in enumerate(zip(mine.widths, theirs.widths, strict=False)):
-                outcome.add("units_per_item", max(widths) / items, layer=layer, n=items)
 
     def _add(self, name: str, estimates: dict[tuple[int, int], Estimate], items: int, outcome: Outcome) -> None:
         for (layer, layer2), estimate in estimates.items():
@@ -271,8 +269,3 @@ def _replicates(found: dict[str, dict[tuple[int, int], Estimate]]) -> dict[str, 
         "left_out": np.array(groups, dtype=np.int16),
         "value": np.array(values),
     }
-
-
-def _places(task: Task, split: str, index: np.ndarray) -> dict[str, np.ndarray]:
-    ids = np.array([sentence.id for sentence in task.corpus[split]], dtype=object)
-    return {"sentence": ids[index[:, 0]], "word": index[:, 1]}

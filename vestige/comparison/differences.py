@@ -72,17 +72,13 @@ def judge(paired: Paired, margin: float, settings: Settings, stochastic: bool = 
     distribution = tuned_spread - base_spread
     limits = {"confidence": settings.confidence, "margin": margin}
     judged = judge_differences(scores, distribution, sentences, lambda: _exchange_p(paired, settings), **limits)
-    by_run = np.moveaxis(scores.tuned.mean(2), 0, -1) if runs > 1 else scores.tuned[0]
     base_low, base_high = level_interval(scores.base, base_spread, sentences, settings.confidence)
-    tuned_low, tuned_high = level_interval(by_run, tuned_spread, sentences, settings.confidence)
+    tuned_low, tuned_high = level_interval(scores.by_run, tuned_spread, sentences, settings.confidence)
     rows = {
         "base": scores.base.mean(1),
         "tuned": scores.tuned.mean((0, 2)),
         "difference": _difference(paired, scores),
-        "low": judged.low,
-        "high": judged.high,
-        "p": judged.p,
-        "p_equivalence": judged.p_equivalence,
+        **dict(zip(TESTED, judged, strict=True)),
         "margin": margin,
         "sd_items": distribution.std(0, ddof=1),
         "sd_probe_seed": scores.sd_probe_seed,

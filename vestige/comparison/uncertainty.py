@@ -59,25 +59,21 @@ class Scores:
         """(columns,): standard deviation over runs; NaN with one."""
         return np.sqrt(_variance(np.moveaxis(self.tuned.mean(2), 0, -1)))
 
-    def sources(self) -> tuple[list[np.ndarray], list[int]]:
-        """Standard errors (columns,) of the difference beside that of sentences, and their degrees of freedom."""
-        errors, freedom = self._seed_sources(self.base) if self.stochastic else self._shared_draws()
-        tuned = np.moveaxis(self.tuned.mean(2), 0, -1) if self.runs > 1 else self.tuned[0]
+    @property
+    def by_run(self) -> np.ndarray:
+        """(columns, runs) of the tuned side; with one run (columns, tuned seeds)."""
+        return np.moveaxis(self.tuned.mean(2), 0, -1) if self.runs > 1 else self.tuned[0]
+
+    def sources(self) -> list[tuple[np.ndarray, int]]:
+        """Standard errors (columns,) of the difference beside that of sentences, each with its degrees of freedom."""
+        found, draws = [], self.base.shape[1]
+        if self.stochastic:
+            found.append(_error_of_mean(self.base))
+        elif draws > 1 and draws == self.tuned.shape[2]:
+            found.append((self.sd_probe_seed / draws**0.5, draws - 1))
         if self.runs > 1 or self.stochastic:
-            mine, degrees = self._seed_sources(tuned)
-            errors, freedom = [*errors, *mine], [*freedom, *degrees]
-        return errors, freedom
-
-    @staticmethod
-    def _seed_sources(scores: np.ndarray) -> tuple[list[np.ndarray], list[int]]:
-        count = scores.shape[-1]
-        return [np.sqrt(_variance(scores) / count)], [max(count - 1, 1)]
-
-    def _shared_draws(self) -> tuple[list[np.ndarray], list[int]]:
-        draws = self.base.shape[1]
-        if draws < 2 or draws != self.tuned.shape[2]:
-            return [], []
-        return [self.sd_probe_seed / draws**0.5], [draws - 1]
+            found.append(_error_of_mean(self.by_run))
+        return found
 
 
 def _variance(scores: np.ndarray) -> np.ndarray:
@@ -87,14 +83,10 @@ def _variance(scores: np.ndarray) -> np.ndarray:
     return scores.var(-1, ddof=1)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """Interval and tests of every column's difference; NaN where it can only be described."""
-
-    low: np.ndarray
-    high: np.ndarray
-    p: np.ndarray
-    p_equivalence: np.ndarray
+def _error_of_mean(scores: np.ndarray) -> tuple[np.ndarray, int]:
+    """Standard error of the mean over the last axis, and its degrees of freedom."""
+    count = scores.shape[-1]
+    return np.sqrt(_variance(scores) / count), max(count - 1, 1)
 
 
 def judge_differences(
@@ -105,26 +97,29 @@ def judge_differences(
     *,
     confidence: float,
     margin: float,
-) -> Judged:
-    """`distribution` (resamples, columns): the difference on sentences drawn anew; `exchange_p`: the exact test."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the interval, p and p of equivalence of every column's difference; NaN where it can only be described.
+
+    `distribution` (resamples, columns): the difference on sentences drawn anew; `exchange_p`: the exact test.
+    """
     if scores.described_only:
         unknown = np.full(len(scores.base), np.nan)
-        return Judged(unknown, unknown, unknown, unknown)
-    errors, freedom = scores.sources()
-    if not errors:
+        return unknown, unknown, unknown, unknown
+    sources = scores.sources()
+    if not sources:
         low, high = interval(distribution, confidence)
-        return Judged(low, high, exchange_p(), equivalence_p(distribution, margin))
-    items = distribution.std(0, ddof=1)
-    found = Student.of(scores.difference, [items, *errors], [max(sentences - 1, 1), *freedom])
-    return Judged(*found.interval(confidence), found.p, found.outside(margin))
+        return low, high, exchange_p(), equivalence_p(distribution, margin)
+    errors, freedom = zip((distribution.std(0, ddof=1), max(sentences - 1, 1)), *sources, strict=True)
+    found = Student.of(scores.difference, errors, freedom)
+    return *found.interval(confidence), found.p, found.outside(margin)
 
 
 def level_interval(
     scores: np.ndarray, distribution: np.ndarray, sentences: int, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Interval of a level whose `scores` (columns, seeds or runs) were measured; over sentences alone with one."""
-    count = scores.shape[-1]
-    if count < 2:
+    if scores.shape[-1] < 2:
         return interval(distribution, confidence)
-    errors = [distribution.std(0, ddof=1), np.sqrt(_variance(scores) / count)]
-    return Student.of(scores.mean(-1), errors, [max(sentences - 1, 1), count - 1]).interval(confidence)
+    error, freedom = _error_of_mean(scores)
+    errors = [distribution.std(0, ddof=1), error]
+    return Student.of(scores.mean(-1), errors, [max(sentences - 1, 1), freedom]).interval(confidence)

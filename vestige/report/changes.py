@@ -3,6 +3,8 @@
 Every number in a sentence is a number of the table `comparisons`; a change is claimed only where the verdict is.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from vestige.analyses.metric import LAYER, WHOLE, Axis, Metric
@@ -31,8 +33,7 @@ def change_findings(part: Part, metric: Metric, judging: Settings, lead: str) ->
         return found
     for model, rows in of(part, metric).dropna(subset=["difference"]).groupby("model", sort=False):
         text, kind = _sentence(metric, rows, judging)
-        key = (part.declared.analysis, part.corpus, part.task, part.params, str(model))
-        found.append(Finding(lead, text, kind, weight(rows, kind), key))
+        found.append(Finding(lead, text, kind, weight(rows, kind), (*part.key, str(model))))
     return sorted(found, key=lambda finding: -finding.weight)
 
 
@@ -44,13 +45,17 @@ def weight(rows: pd.DataFrame, kind: str) -> float:
     return max(1.0, float((shown["difference"].abs() / shown["margin"]).max()))
 
 
-def with_numbers(metric: Metric, row: pd.Series, judging: Settings) -> str:
-    """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'; interval and q where there are any."""
+def interval(judging: Settings) -> str:
+    """'95 % interval'."""
+    return f"{100 * judging.confidence:g}{GLUE}% interval"
+
+
+def with_numbers(metric: Metric, row: pd.Series, judging: Settings, tested: bool = True) -> str:
+    """'(82.6 -> 79.5, 95 % interval -3.9 to -2.3, q = 0.001)'; interval and, if `tested`, q where there are any."""
     parts = [numbers.moved(metric, row["base"], row["tuned"])]
     if pd.notna(row["low"]):
-        level = f"{100 * judging.confidence:g}{GLUE}% interval"
-        parts.append(f"{level} {numbers.span(metric, row['low'], row['high'])}")
-    if pd.notna(row["q"]):
+        parts.append(f"{interval(judging)} {numbers.span(metric, row['low'], row['high'])}")
+    if tested and pd.notna(row["q"]):
         parts.append(chance("q", row["q"]))
     return f"({', '.join(parts)})"
 
@@ -60,10 +65,11 @@ def change_table(part: Part, metric: Metric, axis: Axis, rows: pd.DataFrame) -> 
     first = rows.iloc[0]
     apart = [name for name in _APART if rows[name].nunique(dropna=False) > 1]
     where = [numbers.axis_name(axis)] if axis.name else []
-    lines = []
+    lines, further = [], 1 if metric.unit == "percent" else 0
     for _, row in rows.iterrows():
         place = [numbers.place_cell(axis, row["x"])] if axis.name else []
-        lines.append([*("" if pd.isna(row[name]) else str(row[name]) for name in apart), *place, *_cells(metric, row)])
+        variant = ["" if pd.isna(row[name]) else str(row[name]) for name in apart]
+        lines.append([*variant, *place, *cells(metric, row, further)])
     head = [*apart, *where, first["reference"], first["model"], "change", "interval", "q", "verdict"]
     if not apart and not where:
         head, lines = ["metric", *head], [[metric.title, *line] for line in lines]
@@ -71,14 +77,19 @@ def change_table(part: Part, metric: Metric, axis: Axis, rows: pd.DataFrame) -> 
     return Table(caption, head, lines, tuple(rows["verdict"]), max(1, len(apart)))
 
 
-def _cells(metric: Metric, row: pd.Series) -> list[str]:
-    further = 1 if metric.unit == "percent" else 0
+def cells(
+    metric: Metric,
+    row: pd.Series,
+    further: int,
+    sides: Sequence[str] = ("base", "tuned"),
+    tests: Sequence[str] = ("q",),
+) -> list[str]:
+    """A line of a table: both levels, their difference with its interval (`further` decimals more), tests, verdict."""
     return [
-        numbers.text(metric, row["base"]),
-        numbers.text(metric, row["tuned"]),
+        *(numbers.text(metric, row[side]) for side in sides),
         numbers.change(metric, row["difference"], further),
         numbers.span(metric, row["low"], row["high"], further),
-        bare_chance(row["q"]),
+        *(bare_chance(row[test]) for test in tests),
         str(row["verdict"]),
     ]
 

@@ -1,7 +1,6 @@
 """Values of a metric as they are drawn and tabulated: along an axis, by label, on a grid of two axes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -128,20 +127,11 @@ def baselines(part: Part, metric: Metric, model: str | None = None) -> dict[str,
     return found
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Values of one model on two axes."""
+def grids(rows: pd.DataFrame, metric: Metric) -> Iterator[tuple[str, tuple[str, str], pd.DataFrame]]:
+    """Every grid of a metric: pairs of layers, heads, an axis of its own by layer, two axes of its own.
 
-    model: str
-    variant: str
-    x_title: str
-    y_title: str
-    frame: pd.DataFrame
-    """Columns x, y, value."""
-
-
-def grids(rows: pd.DataFrame, metric: Metric) -> Iterator[Grid]:
-    """Every grid of a metric: pairs of layers, heads, an axis of its own by layer, two axes of its own."""
+    Whose it is, the titles of x and y, and the values (columns x, y, value).
+    """
     mine = rows[(rows["metric"] == metric.name) & rows["label"].isna()]
     titles = {axis.name: axis.title for axis in metric.along}
     kinds = [
@@ -159,4 +149,4 @@ def grids(rows: pd.DataFrame, metric: Metric) -> Iterator[Grid]:
         for (model, variant), own in part.groupby(["model", "variant"], sort=False):
             means = own.astype({"value": float}).groupby([x, y], as_index=False)["value"].mean()
             means.columns = pd.Index(["x", "y", "value"])
-            yield Grid(str(model), str(variant), x_title, y_title, means)
+            yield ", ".join(filter(None, [str(model), str(variant)])), (x_title, y_title), means

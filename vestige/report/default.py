@@ -25,22 +25,20 @@ NOTE = 0.3
 """Weight of a sentence on a curve, which claims no change."""
 
 
-def page(reading: Reading, analysis: str) -> Page:
-    """A section for every task and setting."""
+def page(reading: Reading, analysis: str, rule: Rule | None = None, title: str = "", lede: str = "") -> Page:
+    """A section for every task and setting; title and lede are those of the declaration, unless they are given.
+
+    With a `rule`, the sentences on curves are those that it makes, the largest first.
+    """
     parts = reading.parts(analysis)
-    declared = parts[0].declared
-    return Page(declared.title, declared.about, [section(reading, part, declared.title) for part in parts])
-
-
-def noted_page(reading: Reading, analysis: str, title: str, lede: str, rule: Rule) -> Page:
-    """The same with a title of its own, and sentences on its curves by a rule of its own; the largest come first."""
-    found = Page(title, lede)
-    for part in reading.parts(analysis):
-        made = section(reading, part, title, notes_too=False)
+    title = title or parts[0].declared.title
+    found = Page(title, lede or parts[0].declared.about)
+    for part in parts:
+        made = section(reading, part, title, notes_too=rule is None)
         said = [
-            (size, Finding(lead_of(part, title), text, "note", NOTE, (*key_of(part), model)))
+            (size, Finding(lead_of(part, title), text, "note", NOTE, (*part.key, model)))
             for model in part.models
-            if model not in reading.twins
+            if rule and model not in reading.twins
             for size, text in rule(part, model)
         ]
         made.findings += [finding for _, finding in sorted(said, key=lambda one: -one[0])]
@@ -67,11 +65,6 @@ def section(reading: Reading, part: Part, title: str, notes_too: bool = True) ->
         found.blocks += made
     found.blocks += [block for block in (whole_block(part), label_block(part)) if block]
     return found
-
-
-def key_of(part: Part) -> tuple[str, ...]:
-    """Of a finding of this part, but for the model."""
-    return (part.declared.analysis, part.corpus, part.task, part.params)
 
 
 def lead_of(part: Part, title: str) -> str:
@@ -118,11 +111,10 @@ def value_table(frame: pd.DataFrame, metric: Metric, axis: Axis) -> Table:
 def map_figures(part: Part, metric: Metric) -> dict[str, list[Figure]]:
     """Maps of every grid that was measured, a model each; by what they lie on."""
     found: dict[str, list[Figure]] = {}
-    for grid in curves.grids(part.rows, metric):
-        named = ", ".join(filter(None, [grid.model, grid.variant]))
-        what, titles = f"{grid.y_title} and {grid.x_title}", (grid.x_title, grid.y_title)
+    for named, titles, frame in curves.grids(part.rows, metric):
+        what = f"{titles[1]} and {titles[0]}"
         description = f"{part.title}: {metric.title} of {named} by {what}"
-        found.setdefault(what, []).append(map_chart(grid.frame, metric, titles, description, named))
+        found.setdefault(what, []).append(map_chart(frame, metric, titles, description, named))
     return found
 
 
@@ -195,7 +187,7 @@ def _notes(reading: Reading, part: Part, metric: Metric, lead: str) -> Iterator[
             whose = f"{model} ({variant})" if several and variant else str(model)
             text = notes.curve_note(metric, axis, notes.points(frame, str(model), str(variant)), whose)
             if axis.name and text and model not in reading.twins:
-                yield Finding(lead, text, "note", NOTE, (*key_of(part), str(model)))
+                yield Finding(lead, text, "note", NOTE, (*part.key, str(model)))
 
 
 def _changes(part: Part, metric: Metric, axis: Axis, labelled: bool = False) -> Iterator[Compared]:

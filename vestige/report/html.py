@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from vestige.cache import write_file
 from vestige.report import provenance
-from vestige.report.drawing.script import safe_json
 from vestige.report.front import overview, read_pages, statement, take_opening
 from vestige.report.limits import glossary, limits
 from vestige.report.reading import Reading
@@ -31,7 +30,14 @@ def render(reading: Reading) -> str:
     named = read_pages(reading)
     pages = [page for _, page in named]
     opening = take_opening(pages)
-    places = Places()
+    specs: dict[str, dict[str, Any]] = {}
+
+    def place(figure: Figure) -> str:
+        """The id of the element that a figure is drawn into, given as the page is written."""
+        name = f"chart-{len(specs) + 1}"
+        specs[name] = figure.spec
+        return name
+
     return (
         _environment()
         .get_template("page.html.j2")
@@ -48,28 +54,22 @@ def render(reading: Reading) -> str:
             pages=named,
             explorer=Markup(safe_json(views)) if (views := [view for page in pages for view in page.explorer]) else "",
             explorer_note=" ".join(page.explorer_note for page in pages if page.explorer_note),
-            place=places.take,
-            specs=places.specs,
+            place=place,
+            specs=lambda: Markup(safe_json(specs)),
             bundle=Markup(_bundle()),
         )
     )
 
 
-class Places:
-    """Gives every figure the id of the element it is drawn into, as the page is written."""
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
-    def __init__(self) -> None:
-        self._specs: dict[str, dict[str, Any]] = {}
 
-    def take(self, figure: Figure) -> str:
-        """The id of a figure."""
-        name = f"chart-{len(self._specs) + 1}"
-        self._specs[name] = figure.spec
-        return name
-
-    def specs(self) -> Markup:
-        """All specifications by id, for the script at the end of the page."""
-        return Markup(safe_json(self._specs))
+def safe_json(value: Any) -> str:
+    """JSON that may stand inside a script element whatever its strings hold."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character, escape in _UNSAFE.items():
+        text = text.replace(character, escape)
+    return text
 
 
 def _origins(reading: Reading) -> dict[str, Any]:

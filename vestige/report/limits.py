@@ -130,26 +130,21 @@ def _failed(lock: Mapping[str, Any]) -> list[str]:
 
 
 def _runs(runs: Mapping[str, int]) -> list[str]:
-    single = [model for model, number in runs.items() if number == 1]
-    several: dict[int, list[str]] = {}
+    by_number: dict[int, list[str]] = {}
     for model, number in runs.items():
-        if number > 1:
-            several.setdefault(number, []).append(model)
-    lines = []
-    if single:
-        what = "this checkpoint" if len(single) == 1 else "these checkpoints"
-        lines.append(
-            f"One tuned run supports findings about {what} ({listing(single)}) only, "
-            "not about fine-tuning on that task in general."
-        )
-    return [
-        *lines,
-        *(
-            f"{listing(models)}: {number} fine-tuning runs{' each' * (len(models) > 1)}, averaged; intervals cover the "
-            "runs too."
-            for number, models in several.items()
-        ),
+        by_number.setdefault(number, []).append(model)
+    single = by_number.pop(1, [])
+    what = "this checkpoint" if len(single) == 1 else "these checkpoints"
+    once = (
+        f"One tuned run supports findings about {what} ({listing(single)}) only, "
+        "not about fine-tuning on that task in general."
+    )
+    several = [
+        f"{listing(models)}: {number} fine-tuning runs{' each' * (len(models) > 1)}, averaged; intervals cover the "
+        "runs too."
+        for number, models in by_number.items()
     ]
+    return [once, *several] if single else several
 
 
 def _sources(lock: Mapping[str, Any]) -> list[str]:

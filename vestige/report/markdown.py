@@ -16,12 +16,12 @@ from vestige.report.warnings import warnings
 COMMAND = "vestige report RUN --format markdown"
 
 
-def write_markdown(target: Path, reading: Reading, title: str = "", intro: str = "") -> None:
-    """Write the README of a run; `title` and `intro` (markdown) go in front of what the tables say."""
-    write_file(Path(target), render(reading, title, intro).encode(errors="backslashreplace"))
+def write_markdown(target: Path, reading: Reading, title: str = "") -> None:
+    """Write the README of a run."""
+    write_file(Path(target), render(reading, title).encode(errors="backslashreplace"))
 
 
-def render(reading: Reading, title: str = "", intro: str = "") -> str:
+def render(reading: Reading, title: str = "") -> str:
     """The whole README."""
     pages = [page for _, page in read_pages(reading)]
     opening = take_opening(pages)
@@ -29,7 +29,6 @@ def render(reading: Reading, title: str = "", intro: str = "") -> str:
     parts = [
         f"# {plain(title or reading.title)}",
         f"*Written by `{COMMAND}`; every number below comes from the tables of the run. Do not edit: run it again.*",
-        intro.strip(),
         plain(statement(reading)),
         _bullets(warnings(reading)),
         *(["## Findings", plain(overview(reading, pages, opening)), *_by_lead(opening)] if opening else []),

@@ -45,7 +45,7 @@ def tuning_sections(lock: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "runs": len(tuned),
                 "recipe": facts(tuned[0]["recipe"]),
                 "figures": drawn,
-                "table": _curve_table(curve, [m for m in measures if m in curve], name),
+                "table": _curve_table(curve, [m for m in measures if m in curve]),
             }
         )
     return found
@@ -73,15 +73,9 @@ def model_table(lock: Mapping[str, Any]) -> Table:
 def corpus_table(lock: Mapping[str, Any]) -> Table:
     """Every split of every corpus with its size and the hash of its words and labels."""
     rows = [
-        [
-            name,
-            split,
-            count(facts_.get("sentences", 0)),
-            count(facts_.get("words", 0)),
-            str(facts_.get("digest", "")),
-        ]
+        [name, split, count(own.get("sentences", 0)), count(own.get("words", 0)), str(own.get("digest", ""))]
         for name, corpus in lock.get("corpora", {}).items()
-        for split, facts_ in corpus.get("splits", {}).items()
+        for split, own in corpus.get("splits", {}).items()
     ]
     return Table("", ["corpus", "split", "sentences", "words", "digest"], rows)
 
@@ -150,7 +144,7 @@ def _curve(tuned: list[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _curve_table(curve: pd.DataFrame, measures: list[str], name: str) -> Table | None:
+def _curve_table(curve: pd.DataFrame, measures: list[str]) -> Table | None:
     if curve.empty:
         return None
 

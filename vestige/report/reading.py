@@ -9,7 +9,7 @@ import pandas as pd
 
 from vestige.analyses.metric import Declared
 from vestige.comparison.differences import Settings
-from vestige.report.settings import Setting, read_settings, unknown_setting
+from vestige.report.settings import Setting, read_settings
 from vestige.report.wording import task_title
 
 
@@ -36,14 +36,15 @@ class Part:
         """For those who look for it: 'corpus/task'."""
         return f"{self.corpus}/{self.task}"
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Of its findings, but for the model."""
+        return (self.declared.analysis, self.corpus, self.task, self.params)
+
     @cached_property
     def models(self) -> list[str]:
         """Every model that was measured, in the order of the table."""
         return list(self.rows["model"].drop_duplicates())
-
-
-def _nothing(name: str) -> Mapping[str, pd.DataFrame]:
-    return {}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Reading:
     lock: Mapping[str, Any]
     changes: pd.DataFrame = field(default_factory=pd.DataFrame)
     """What fine-tuning did to selections of neurons."""
-    kept: Callable[[str], Mapping[str, pd.DataFrame]] = _nothing
+    kept: Callable[[str], Mapping[str, pd.DataFrame]] = field(default=lambda name: {})
     """By name, a table that cells left beside their rows: of every cell that has one."""
 
     @cached_property
@@ -125,7 +126,7 @@ class Reading:
 
     def _part(self, key: tuple[str, str, str], rows: pd.DataFrame, several: bool) -> Part:
         corpus, task, params = key
-        setting = self.settings.get(params, unknown_setting(params))
+        setting = self.settings.get(params, Setting(params, "", params))  # of a hash that no cell explains
         declared = self.declared[params]
         title = self.task_title(corpus, task) if declared.uses_labels else corpus
         changes = self.comparisons

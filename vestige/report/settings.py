@@ -58,11 +58,6 @@ def read_settings(cells: pd.DataFrame) -> dict[str, Setting]:
     return {setting.params: setting for setting in sorted(settings, key=lambda s: s.preference)}
 
 
-def unknown_setting(params: str) -> Setting:
-    """Stands in for a hash that the table of cells does not explain."""
-    return Setting(params, "", params)
-
-
 def _varying(all_parameters: list[dict[str, Any]]) -> list[str]:
     keys = dict.fromkeys(key for parameters in all_parameters for key in parameters)
     return [key for key in keys if len({json.dumps(p.get(key), sort_keys=True) for p in all_parameters}) > 1]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 MINUS = "\u2212"
 ARROW = "\u2192"
@@ -103,14 +104,9 @@ def task_title(task: str) -> str:
 
 
 def _runs(numbers: Sequence[int]) -> list[str]:
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][-1] + 1:
-            found[-1].append(number)
-        else:
-            found.append([number])
-    return [
-        part
-        for run in found
-        for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(number) for number in run])
-    ]
+    """Ascending numbers, of which three or more without a gap are joined: '2 to 5', '7'."""
+    parts = []
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        first, *rest = (number for _, number in run)
+        parts += [f"{first} to {rest[-1]}"] if len(rest) > 1 else [str(number) for number in (first, *rest)]
+    return parts

@@ -96,7 +96,7 @@ class TestFrames:
         odd = [{"head": 0}, {"label": "NOUN"}, {"layer2": 2}, {"axis": "share", "x": 0.5}]
         made = [*rows({1: 0.1}), *(row | more for more in odd for row in rows({1: 9.0}))]
         assert curve_frame(run_frame(made, **WHERE), NORM, LAYER)["value"].tolist() == [0.1]
-        found = {(grid.x_title, grid.y_title) for grid in grids(run_frame(made[:2] + made[3:4], **WHERE), NORM)}
+        found = {titles for _, titles, _ in grids(run_frame(made[:2] + made[3:4], **WHERE), NORM)}
         assert found == {("head", "layer"), ("layer of the reference", "layer")}
 
     def test_variants_are_named_by_the_columns_in_which_they_differ(self):

@@ -10,7 +10,7 @@ from neuron_frames import neuron_frames
 from report_frames import CONVERGED, DURRANI, MLP, Frames, lock_of, results_frame, small_frames
 from report_page import EVIL, Page, page_of
 
-from vestige.report.drawing.script import safe_json
+from vestige.report.html import safe_json
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from vestige.report.pages.neuron_parts.findings import neuron_findings
 from vestige.report.pages.neuron_parts.frames import by_layer, label_homes, levels, search_grid
 from vestige.report.pages.neuron_parts.rows import ALL, NeuronTask, Selection
 from vestige.report.pages.neuron_parts.stability import stable
-from vestige.report.pages.neuron_parts.tasks import neuron_task
 from vestige.report.reading import Reading
 from vestige.report.types import Block, Page
 
@@ -34,7 +33,7 @@ def page_of(frames: Frames) -> Page:
 
 def task_of(frames: Frames) -> NeuronTask:
     (part,) = frames.reading.parts("neurons")
-    return neuron_task(frames.reading, part, "Neurons")
+    return NeuronTask.of(frames.reading, part, "Neurons")
 
 
 def said(frames: Frames) -> list[str]:

@@ -11,8 +11,7 @@ _MOVED, _SPREAD = "emd", "entropy"
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with a sentence on the layers that moved least and most; without a reference, on the spread."""
-    declared = reading.parts(analysis)[0].declared
-    return default.noted_page(reading, analysis, declared.title, declared.about, _moved)
+    return default.page(reading, analysis, _moved)
 
 
 def _moved(part: Part, model: str) -> Iterator[tuple[float, str]]:

@@ -1,15 +1,17 @@
 """In the domain and out of it: a measure on the corpus a model was tuned on beside that on other corpora."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
 from vestige.report import numbers
-from vestige.report.changes import weight
+from vestige.report.changes import cells, interval, weight
 from vestige.report.curves import curve_frame, of_metric
 from vestige.report.drawing.curves import curves_chart
 from vestige.report.reading import Part, Reading
-from vestige.report.types import Block, Finding, Folded, Table
-from vestige.report.wording import GLUE, bare_chance, be, chance, count, layer, layers
+from vestige.report.types import Block, Finding, Folded, Section, Table
+from vestige.report.wording import be, chance, count, layer, layers
 
 UNEVEN = 1.2
 """A sample that has so many times the sentences or words of another is not like it."""
@@ -17,10 +19,20 @@ UNEVEN = 1.2
 _MORE = {"lower": "less", "higher": "more"}
 
 
-def domain_block(reading: Reading, part: Part, rows: pd.DataFrame) -> Block:
+def add_domains(reading: Reading, part: Part, section: Section, lead: str) -> None:
+    """Of every tuned model a block; per other corpus, where its first measure differs most between the two."""
+    for model, mine in part.domains.groupby("model", sort=False):
+        mine = mine.assign(other=_names(reading, mine))
+        metrics = [metric for metric in of_metric(part) if (mine["metric"] == metric.name).any()]
+        section.blocks.append(_block(reading, part, mine, metrics))
+        for other, pair in mine[mine["metric"] == metrics[0].name].groupby("other", sort=False):
+            text, kind = _sentence(str(other), pair, metrics[0], reading)
+            section.findings.append(Finding(lead, text, kind, weight(pair, kind), (*part.key, str(model))))
+
+
+def _block(reading: Reading, part: Part, rows: pd.DataFrame, metrics: Sequence[Metric]) -> Block:
     """One tuned model: curves of all corpora and tables of differences, the first measure unfolded."""
-    rows, model = rows.assign(other=_names(reading, rows)), str(rows["model"].iloc[0])
-    metrics = _measured(part, rows)
+    model = rows["model"].iloc[0]
     block = Block(f"{model} in its domain and out of it", f"{_lede(rows)} {_verdicts(reading, metrics[0], rows)}")
     for metric in metrics:
         mine = rows[rows["metric"] == metric.name]
@@ -35,19 +47,6 @@ def domain_block(reading: Reading, part: Part, rows: pd.DataFrame) -> Block:
     return block
 
 
-def domain_findings(reading: Reading, part: Part, lead: str) -> list[Finding]:
-    """Per model and other corpus: where the first measure differs most between the two."""
-    found = []
-    for model, mine in part.domains.groupby("model", sort=False):
-        mine = mine.assign(other=_names(reading, mine))
-        metric = _measured(part, mine)[0]
-        for other, pair in mine[mine["metric"] == metric.name].groupby("other", sort=False):
-            text, kind = _sentence(str(other), pair, metric, reading)
-            key = (part.declared.analysis, part.corpus, part.task, part.params, str(model))
-            found.append(Finding(lead, text, kind, weight(pair, kind), key))
-    return found
-
-
 def _names(reading: Reading, rows: pd.DataFrame) -> pd.Series:
     """The other corpora by name, with task and split where one was taken in several ways."""
     several = rows.groupby("other_corpus")[["other_task", "other_params"]].transform("nunique") > 1
@@ -55,11 +54,6 @@ def _names(reading: Reading, rows: pd.DataFrame) -> pd.Series:
     tasks = rows["other_corpus"] + "/" + rows["other_task"]
     names = rows["other_corpus"].where(~several["other_task"], tasks)
     return names.where(~several["other_params"], names + " (" + rows["other_params"].map(splits).fillna("") + ")")
-
-
-def _measured(part: Part, rows: pd.DataFrame) -> list[Metric]:
-    """The measures that rows have."""
-    return [metric for metric in of_metric(part) if (rows["metric"] == metric.name).any()]
 
 
 def _lede(rows: pd.DataFrame) -> str:
@@ -100,16 +94,8 @@ def _corpora(reading: Reading, part: Part, pairs: pd.DataFrame, metric: Metric) 
 def _table(other: str, pair: pd.DataFrame, metric: Metric) -> Table:
     first = pair.iloc[0]
     lines = [
-        [
-            numbers.place_cell(LAYER, row.layer),
-            numbers.text(metric, row.in_domain),
-            numbers.text(metric, row.out_of_domain),
-            numbers.change(metric, row.difference),
-            numbers.span(metric, row.low, row.high),
-            bare_chance(row.q),
-            row.verdict,
-        ]
-        for row in pair.itertuples()
+        [numbers.place_cell(LAYER, row["layer"]), *cells(metric, row, 0, ("in_domain", "out_of_domain"))]
+        for _, row in pair.iterrows()
     ]
     head = ["layer", first["corpus"], other, "difference", "interval", "q", "verdict"]
     caption = f"{metric.title}, {first['corpus']} minus {other}"
@@ -129,10 +115,8 @@ def _sentence(other: str, pair: pd.DataFrame, metric: Metric, reading: Reading) 
     if pair["q"].isna().all():
         text = f"how similar {model} is to {reference} on {here} and on {other} is described, not tested"
         return f"{tuned} {text}.", "described"
-    level = f"{100 * reading.judging.confidence:g}{GLUE}%"
-    sure = (
-        f"{level} interval of the difference {numbers.span(metric, top['low'], top['high'])}, {chance('q', top['q'])}"
-    )
+    sure = f"{interval(reading.judging)} of the difference {numbers.span(metric, top['low'], top['high'])}, "
+    sure += chance("q", top["q"])
     mine, theirs = (numbers.text(metric, top[side]) for side in ("in_domain", "out_of_domain"))
     if found.empty:
         text = f"no layer of {model} is shown to be less or more similar to {reference} on {here} than on {other}; "

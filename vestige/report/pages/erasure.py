@@ -17,14 +17,14 @@ _OWN, _PROBES = "task_", ("accuracy", "last_accuracy")
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with sentences on every model's own task, the largest effect first, and on perplexity."""
-    return default.noted_page(
+    return default.page(
         replace(reading, results=_with_baselines(reading.results, analysis)),
         analysis,
+        _erased,
         "Is it still used?",
         "The property is erased from one layer (LEACE), and what follows is measured: the task that the model was "
         "tuned on, the language model, a probe at that layer and one at the last layer. Beside it, as many random "
         "directions erased.",
-        _erased,
     )
 
 
@@ -39,16 +39,13 @@ def _with_baselines(rows: pd.DataFrame, analysis: str) -> pd.DataFrame:
 def _erased(part: Part, model: str) -> Iterator[tuple[float, str]]:
     mine = part.rows[part.rows["model"] == model]
     measured = mine["metric"].drop_duplicates()
-    own = next((name for name in measured if name.startswith(_OWN) and name in _results(part)), None)
+    results = [metric.name for metric in curves.of_metric(part)]
+    own = next((name for name in measured if name.startswith(_OWN) and name in results), None)
     if own:
         yield from _one_erased(part, model, part.declared.metrics[own])
     if "perplexity" in set(measured):
         for size, text in _one_erased(part, model, part.declared.metrics["perplexity"]):
             yield size - 1e9, text  # after all own tasks
-
-
-def _results(part: Part) -> list[str]:
-    return [metric.name for metric in curves.of_metric(part)]
 
 
 def _one_erased(part: Part, model: str, metric: Metric) -> Iterator[tuple[float, str]]:

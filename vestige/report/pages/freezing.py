@@ -11,8 +11,7 @@ _NOTHING = -1
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with a sentence on how many blocks can be frozen."""
-    about = reading.parts(analysis)[0].declared.about
-    return default.noted_page(reading, analysis, "How deep must fine-tuning reach?", about, _frozen)
+    return default.page(reading, analysis, _frozen, "How deep must fine-tuning reach?")
 
 
 def _frozen(part: Part, model: str) -> Iterator[tuple[float, str]]:

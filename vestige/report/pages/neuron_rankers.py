@@ -4,9 +4,9 @@ import pandas as pd
 
 from vestige.report.drawing.parts import FURTHER
 from vestige.report.pages.neuron_parts import figures, tables
+from vestige.report.pages.neuron_parts.curves import curve_block
 from vestige.report.pages.neuron_parts.rows import NeuronTask
 from vestige.report.pages.neuron_parts.stability import limits, stability_block, stable
-from vestige.report.pages.neuron_parts.tasks import curve_block, neuron_task
 from vestige.report.reading import Reading
 from vestige.report.types import Block, Page, Section, Table
 from vestige.report.wording import DASH, GLUE, number
@@ -16,13 +16,13 @@ TITLE = "Neurons: rankings compared"
 
 def page(reading: Reading, analysis: str) -> Page:
     """Per task and setting: the rankers side by side, and how sure the probe's ranking is."""
-    parts = reading.parts(analysis)
-    tasks = [neuron_task(reading, part, TITLE) for part in parts]
+    tasks = [NeuronTask.of(reading, part, TITLE) for part in reading.parts(analysis)]
     lede = "Several methods rank the neurons of all layers, the best first."
     found = Page(TITLE, lede, limits=limits(tasks))
-    for part, task in zip(parts, tasks, strict=True):
-        made = (agreement_block(task), stability_block(task), curve_block(part))
-        found.sections.append(Section(task.title, task.name, stable(task), [block for block in made if block]))
+    for task in tasks:
+        made = (agreement_block(task), stability_block(task), curve_block(task.part))
+        blocks = [block for block in made if block]
+        found.sections.append(Section(task.part.title, task.part.name, stable(task), blocks))
     return found
 
 
@@ -44,7 +44,7 @@ def agreement_block(task: NeuronTask) -> Block:
     for model in task.models:
         frame = _overlaps(task, model, names[0])
         if len(frame):
-            described = f"{task.title}: neurons in common with {names[0]}, {model}"
+            described = f"{task.part.title}: neurons in common with {names[0]}, {model}"
             block.figures.append(figures.agreement_chart(frame, colours, described, model))
         caption = model if len(task.with_twins) > 1 else ""
         made = (_accuracies(task, model, caption), _correlations(task, model, names, caption))

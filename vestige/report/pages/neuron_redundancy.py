@@ -5,11 +5,11 @@ from typing import Any
 import pandas as pd
 
 from vestige.report.pages.neuron_parts import tables
+from vestige.report.pages.neuron_parts.curves import curve_figures
 from vestige.report.pages.neuron_parts.findings import neuron_findings
-from vestige.report.pages.neuron_parts.rows import ALL, NeuronTask
+from vestige.report.pages.neuron_parts.rows import ALL, NeuronTask, counted, percent
 from vestige.report.pages.neuron_parts.stability import limits, stability_block, stable
-from vestige.report.pages.neuron_parts.tasks import curve_figures, neuron_task
-from vestige.report.reading import Part, Reading
+from vestige.report.reading import Reading
 from vestige.report.types import Block, Folded, Page, Section, Table
 from vestige.report.wording import DASH, count
 
@@ -18,18 +18,17 @@ TITLE = "Neurons: redundancy"
 
 def page(reading: Reading, analysis: str) -> Page:
     """Per task and setting: clusters, their representatives, and how sure the ranking is that chose these."""
-    parts = reading.parts(analysis)
-    tasks = [neuron_task(reading, part, TITLE) for part in parts]
+    tasks = [NeuronTask.of(reading, part, TITLE) for part in reading.parts(analysis)]
     lede = "Neurons that repeat each other are joined into clusters; one neuron stands for each."
     found = Page(TITLE, lede, limits=limits(tasks))
-    for part, task in zip(parts, tasks, strict=True):
+    for task in tasks:
         said = [*neuron_findings(task, reading.judging), *stable(task)]
-        made = (cluster_block(part, task), stability_block(task))
-        found.sections.append(Section(task.title, task.name, said, [block for block in made if block]))
+        made = (cluster_block(task), stability_block(task))
+        found.sections.append(Section(task.part.title, task.part.name, said, [block for block in made if block]))
     return found
 
 
-def cluster_block(part: Part, task: NeuronTask) -> Block:
+def cluster_block(task: NeuronTask) -> Block:
     """Clusters over all layers and within each, and the accuracy of their representatives."""
     made = [(model, _representatives(task, model)) for model in task.with_twins]
     within = [(model, _within_layers(task, model)) for model in task.with_twins]
@@ -38,7 +37,7 @@ def cluster_block(part: Part, task: NeuronTask) -> Block:
         "Neurons whose activations correlate at least so strongly, with either sign, are joined into one cluster: "
         "the fewer clusters, the more neurons repeat others. The best-ranked neuron of each cluster represents it; "
         f"accuracy in percent on {task.scored}.",
-        figures=curve_figures(part),
+        figures=curve_figures(task.part),
         tables=[
             *(Table(model if len(made) > 1 else "", _HEAD, rows) for model, rows in made),
             *tables.compared_tables(task),
@@ -53,14 +52,12 @@ _HEAD = ["joined from", "clusters", "of several layers", "accuracy of representa
 def _representatives(task: NeuronTask, model: str) -> list[list[str]]:
     """What probes reach on one neuron of every cluster, and the minimal set among these."""
     whole = task.measure("accuracy", model, ALL)
-    rows = [["all neurons", DASH, DASH, DASH if whole is None else whole.percent(), _minimal(task, model, None)]]
+    rows = [["all neurons", DASH, DASH, percent(whole), _minimal(task, model, None)]]
     for x in sorted(task.select("accuracy", model, subset="representatives")["x"].unique(), reverse=True):
         names = ("clusters", "clusters_over_layers")
         sizes = [task.measure(name, model, axis="correlation", x=x, layer=None) for name in names]
-        found = task.measure("accuracy", model, subset="representatives", x=x)
-        cells = [DASH if size is None else size.count() for size in sizes]
-        reached = DASH if found is None else found.percent()
-        rows.append([f"correlation {x:g}", *cells, reached, _minimal(task, model, x)])
+        reached = percent(task.measure("accuracy", model, subset="representatives", x=x))
+        rows.append([f"correlation {x:g}", *map(counted, sizes), reached, _minimal(task, model, x)])
     return rows
 
 

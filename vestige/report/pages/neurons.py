@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from vestige.report.pages.neuron_parts import figures, frames, tables
+from vestige.report.pages.neuron_parts.curves import curve_block
 from vestige.report.pages.neuron_parts.explorer import explorer_views
 from vestige.report.pages.neuron_parts.findings import neuron_findings
 from vestige.report.pages.neuron_parts.rows import NeuronTask, Selection
 from vestige.report.pages.neuron_parts.stability import explorer_note, in_common, limits, stability_block, stable
-from vestige.report.pages.neuron_parts.tasks import curve_block, neuron_task
 from vestige.report.reading import Reading
 from vestige.report.types import Block, Figure, Folded, Page, Section
 from vestige.report.wording import capital
@@ -21,20 +21,19 @@ MOST_LEVELS = 2
 
 def page(reading: Reading, analysis: str) -> Page:
     """Per task and setting: findings, the heaviest first, and blocks."""
-    parts = reading.parts(analysis)
-    tasks = [neuron_task(reading, part, TITLE) for part in parts]
+    tasks = [NeuronTask.of(reading, part, TITLE) for part in reading.parts(analysis)]
     return Page(
         TITLE,
         "One linear probe reads the neurons of all layers at once; its weights rank them. All numbers are of single "
         "neurons' activations, not of whole layers.",
         [
             Section(
-                task.title,
-                task.name,
+                task.part.title,
+                task.part.name,
                 sorted([*neuron_findings(task, reading.judging), *stable(task)], key=lambda one: -one.weight),
-                [block for block in (*blocks(task), curve_block(part)) if block is not None],
+                [block for block in (*blocks(task), curve_block(task.part)) if block is not None],
             )
-            for part, task in zip(parts, tasks, strict=True)
+            for task in tasks
         ],
         limits=limits(tasks),
         explorer=explorer_views(tasks, reading.kept("explorer")),
@@ -56,7 +55,7 @@ def _enough(task: NeuronTask) -> Block | None:
     levels = levels if len(curve) and len(task.models) <= MOST_LEVELS else levels.head(0)
     drawn = []
     if len(curve):
-        marks, described = frames.reached(task, curve), f"{task.title}: growing sets of neurons, scored on dev"
+        marks, described = frames.reached(task, curve), f"{task.part.title}: growing sets of neurons, scored on dev"
         drawn = [figures.growing_chart(curve, marks, levels, figures.colours_of(task), described)]
     return Block(
         "How few neurons are enough",
@@ -90,7 +89,7 @@ def _spread(task: NeuronTask) -> Block | None:
         for models in families:
             frame = frames.by_layer(task, models, chosen)
             if len(frame):
-                described = f"{task.title}: layers of the {chosen.title}, {' and '.join(models)}"
+                described = f"{task.part.title}: layers of the {chosen.title}, {' and '.join(models)}"
                 chart = figures.spread_chart(frame, figures.colours_of(task), described)
                 drawn.setdefault(chosen, []).append(chart)
     if not drawn:
@@ -119,10 +118,10 @@ def _labels(task: NeuronTask) -> Block | None:
     if left_out:
         order = [*order[: MOST_LABELS // 2], *order[-(MOST_LABELS // 2) :]]
     sizes, homes = (frame[frame["label"].isin(order)] for frame in (sizes, homes))
-    drawn = [figures.label_size_chart(sizes, colours, order, f"{task.title}: neurons of labels")]
+    drawn = [figures.label_size_chart(sizes, colours, order, f"{task.part.title}: neurons of labels")]
     if len(homes):
         layers = int(task.select("selected_neurons")["layer"].max()) + 1
-        described = f"{task.title}: the layer with most neurons of each label"
+        described = f"{task.part.title}: the layer with most neurons of each label"
         drawn.append(figures.label_layer_chart(homes, colours, order, layers, described))
     table = tables.shared_table(task, chosen)
     return Block(
@@ -166,7 +165,7 @@ def _moved(task: NeuronTask) -> Block | None:
             frame = frames.share_changes(task, model, chosen)
             named = f"{chosen.title}: {model} minus {reference}"
             if len(frame):
-                described = f"{task.title}: change of the share in each layer, {named}"
+                described = f"{task.part.title}: change of the share in each layer, {named}"
                 drawn.append(figures.share_change_chart(frame, described, capital(named)))
         made = (tables.distance_table(task, pair), tables.exchange_table(task, pair))
         found += [table for table in made if table]
@@ -191,7 +190,7 @@ def _search(task: NeuronTask) -> Block | None:
         grid = frames.search_grid(task, model)
         if len(grid):
             named = f"{model}: {_chosen(task, model)}"
-            drawn.append(figures.search_map(grid, f"{task.title}: search for penalties, {named}", named))
+            drawn.append(figures.search_map(grid, f"{task.part.title}: search for penalties, {named}", named))
     if not drawn:
         return None
     return Block(

@@ -11,13 +11,13 @@ _LAST = "last_replaced"
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with a sentence on how far replacing blocks restores the reference."""
-    return default.noted_page(
+    return default.page(
         reading,
         analysis,
+        _restored,
         "What is left of the language model",
         "Perplexity of the language-model head on the tuned encoder, with the last blocks (or one block) replaced by "
         "the reference's: where it falls, fine-tuning had overwritten what the head reads.",
-        _restored,
     )
 
 

@@ -18,8 +18,7 @@ def page(reading: Reading, analysis: str) -> Page:
     rows = reading.results
     whole = (rows["analysis"] == analysis) & (rows["side"] == "all")
     both = pd.concat([*(rows[whole].assign(side=way) for way in _WAYS), rows[~whole]], ignore_index=True)
-    about = reading.parts(analysis)[0].declared.about
-    return default.noted_page(replace(reading, results=both), analysis, "Which blocks can be left out?", about, _pruned)
+    return default.page(replace(reading, results=both), analysis, _pruned, "Which blocks can be left out?")
 
 
 def _pruned(part: Part, model: str) -> Iterator[tuple[float, str]]:

@@ -4,26 +4,24 @@ from collections.abc import Iterator
 
 from vestige.analyses.metric import LAYER
 from vestige.report import curves, default, notes
-from vestige.report.pages.domains import domain_block, domain_findings
+from vestige.report.pages.domains import add_domains
 from vestige.report.reading import Part, Reading
 from vestige.report.types import Page
 
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page; in words, the least similar layers of every model, and the corpora it is compared on."""
-    found = default.noted_page(
+    found = default.page(
         reading,
         analysis,
+        _least_alike,
         "How far representations moved",
         "How alike the same inputs are in the tuned model and its reference, layer by layer: 1 says that they are "
         "the same up to what the measure leaves open (scale, rotation, or any linear map).",
-        _least_alike,
     )
     for section, part in zip(found.sections, reading.parts(analysis), strict=True):
         if len(part.domains):
-            for _, mine in part.domains.groupby("model", sort=False):
-                section.blocks.append(domain_block(reading, part, mine))
-            section.findings += domain_findings(reading, part, default.lead_of(part, found.title))
+            add_domains(reading, part, section, default.lead_of(part, found.title))
     return found
 
 

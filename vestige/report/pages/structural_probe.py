@@ -16,12 +16,12 @@ _EDGES = "uuas"
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page with sentences on edges alone, and drawn trees."""
-    found = default.noted_page(
+    found = default.page(
         reading,
         analysis,
+        _best,
         "Syntax trees in the geometry of a layer",
         "Undirected edges recovered (UUAS), rank correlation of distances (DSpr) and of depths (NSpr), roots found.",
-        _best,
     )
     for section, part in zip(found.sections, reading.parts(analysis), strict=True):
         drawings = list(drawn_trees(reading, part))

@@ -10,8 +10,7 @@ from vestige.report.wording import capital
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with a sentence on how many blocks are enough."""
-    about = reading.parts(analysis)[0].declared.about
-    return default.noted_page(reading, analysis, "How much depth does the task need?", about, _cut)
+    return default.page(reading, analysis, _cut, "How much depth does the task need?")
 
 
 def _cut(part: Part, model: str) -> Iterator[tuple[float, str]]:

@@ -24,7 +24,8 @@ _PROPERTY, _NOTE = 1.0, 0.6
 def group_findings(group: Group, judging: Settings) -> list[Finding]:
     """All findings of one tuned model on one task under one setting."""
     made = (_changes(group, judging), _steady(group), _selectivity(group, judging), _shape(group, judging))
-    return [Finding(group.title, text, kind, matters, group.key) for text, kind, matters in made if text]
+    key = (*group.part.key, group.model)
+    return [Finding(group.title, text, kind, matters, key) for text, kind, matters in made if text]
 
 
 def overview(groups: Sequence[Group]) -> str:

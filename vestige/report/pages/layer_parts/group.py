@@ -88,8 +88,3 @@ class Group:
     def place(self) -> tuple[str, ...]:
         """What it has in common with the same under other settings."""
         return (self.part.corpus, self.part.task, self.pooling, *self.models)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Of its findings."""
-        return (self.part.declared.analysis, self.part.corpus, self.part.task, self.part.params, self.model)

@@ -4,10 +4,11 @@ import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
 from vestige.report import numbers
+from vestige.report.changes import cells
 from vestige.report.curves import curve_frame
 from vestige.report.pages.layer_parts.group import Group, Measure
 from vestige.report.types import Table
-from vestige.report.wording import DASH, bare_chance, capital, number
+from vestige.report.wording import DASH, capital, number
 
 FEWEST = 20
 """Labels that occur less often than this are not shown: their F1 jumps."""
@@ -23,13 +24,7 @@ def difference_table(group: Group, measure: Measure) -> Table:
     lines = [
         [
             numbers.place_cell(LAYER, row["layer"]),
-            numbers.text(metric, row["base"]),
-            numbers.text(metric, row["tuned"]),
-            numbers.change(metric, row["difference"], 1),
-            numbers.span(metric, row["low"], row["high"], 1),
-            bare_chance(row["p"]),
-            bare_chance(row["q"]),
-            str(row["verdict"]),
+            *cells(metric, row, 1, tests=("p", "q")),
             *(
                 number(numbers.scale(metric) * row[name], metric.decimals + 1)
                 for name in ("sd_items", "sd_probe_seed", "sd_tuning_run")
@@ -47,12 +42,12 @@ def level_table(group: Group) -> Table:
         frame = curve_frame(group.part.rows, measure.metric, LAYER)
         for model in [*group.models, *group.twins]:
             mine = frame[frame["model"] == model]
-            cells = {x: numbers.text(measure.metric, value) for x, value in zip(mine["x"], mine["value"], strict=True)}
-            columns |= {f"{measure.metric.title}, {model}": cells} if cells else {}
-    places = sorted({x for cells in columns.values() for x in cells})
-    lines = [[numbers.place_cell(LAYER, x), *(cells.get(x, DASH) for cells in columns.values())] for x in places]
-    levels = {name: value for measure in group.measures for name, value in measure.levels.items()}
-    caption = ", ".join(f"{name} {numbers.text(group.accuracy.metric, value)} %" for name, value in levels.items())
+            levels = {x: numbers.text(measure.metric, value) for x, value in zip(mine["x"], mine["value"], strict=True)}
+            columns |= {f"{measure.metric.title}, {model}": levels} if levels else {}
+    places = sorted({x for levels in columns.values() for x in levels})
+    lines = [[numbers.place_cell(LAYER, x), *(levels.get(x, DASH) for levels in columns.values())] for x in places]
+    baselines = {name: value for measure in group.measures for name, value in measure.levels.items()}
+    caption = ", ".join(f"{name} {numbers.text(group.accuracy.metric, value)} %" for name, value in baselines.items())
     return Table(capital(caption), ["layer", *columns], lines)
 
 

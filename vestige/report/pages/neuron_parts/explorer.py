@@ -22,7 +22,7 @@ def explorer_views(tasks: Sequence[NeuronTask], explored: Mapping[str, pd.DataFr
 
     `explored` are tables by cell. Of a model with several runs of fine-tuning the first run is shown.
     """
-    places = [(task.title, row) for task in tasks for row in _first_cells(task, explored)]
+    places = [(task.part.title, row) for task in tasks for row in _first_cells(task, explored)]
     each = max(5, min(MOST, ALTOGETHER // max(1, len(places))))
     return [
         {

@@ -11,12 +11,11 @@ import pandas as pd
 
 from vestige.comparison.differences import Settings
 from vestige.report import numbers
+from vestige.report.changes import WEIGHTS, interval, with_numbers
 from vestige.report.pages.neuron_parts.rows import ALL, Change, Measure, NeuronTask, Selection
 from vestige.report.types import Finding
 from vestige.report.wording import GLUE, capital, chance, count, layer, listing, number, signed
 
-_WEIGHTS = {"unchanged": 0.8, "undecided": 0.4, "described": 0.2}
-"""Of what is not shown to have changed; a change weighs as many margins as it is large."""
 _Rows = dict[Selection, pd.Series]
 """What a comparison says of each selection."""
 
@@ -27,10 +26,10 @@ def neuron_findings(task: NeuronTask, judging: Settings) -> list[Finding]:
     for root in task.roots:
         texts = (few(task, root), where(task, root), ranking(task, root), selectivity(task, root))
         for text, weight in zip(texts, (0.7, 0.5, 0.4, 0.3), strict=True):
-            made.append(Finding(task.lead, text, "note", weight, task.key))
+            made.append(Finding(task.lead, text, "note", weight, task.part.key))
     for pair in task.pairs:
         found = [compared(task, pair, judging), moved(task, pair, judging)]
-        made += [Finding(task.lead, *one, (*task.key, pair[1])) for one in found if one is not None]
+        made += [Finding(task.lead, *one, (*task.part.key, pair[1])) for one in found if one is not None]
     return [finding for finding in made if finding.text]
 
 
@@ -159,24 +158,21 @@ def compared(task: NeuronTask, pair: tuple[str, str], judging: Settings) -> tupl
     shown = [row for row in rows.values() if row["verdict"] in ("lower", "higher")]
     largest = max(shown or rows.values(), key=lambda row: abs(row["difference"]))
     kind = str(largest["verdict"])
-    margins = abs(largest["difference"]) / largest["margin"] if shown else _WEIGHTS.get(kind, 0.0)
+    margins = abs(largest["difference"]) / largest["margin"] if shown else WEIGHTS.get(kind, 0.0)
     return text, kind, float(margins)
 
 
 def _one_probe(task: NeuronTask, chosen: Selection, row: pd.Series, judging: Settings) -> str:
     """'the bottom 5 % lose 2.8 points (...)'."""
-    metric, verdict = task.metrics["accuracy"], str(row["verdict"])
-    parts = [numbers.moved(metric, row["base"], row["tuned"])]
-    if not pd.isna(row["low"]):
-        parts.append(f"{_interval(judging)} {numbers.span(metric, row['low'], row['high'])}")
+    metric, verdict = task.part.declared.metrics["accuracy"], str(row["verdict"])
     subject = "the probe on all neurons" if chosen == ALL else f"the {chosen.part}"
     if verdict in ("lower", "higher"):
-        parts += [] if pd.isna(row["q"]) else [chance("q", row["q"])]
         verb = ("lose" if verdict == "lower" else "gain") + "s" * (chosen == ALL)
-        return f"{subject} {verb} {numbers.amount(metric, row['difference'])} ({', '.join(parts)})"
+        return f"{subject} {verb} {numbers.amount(metric, row['difference'])} {with_numbers(metric, row, judging)}"
     limit = f" within {numbers.margin(metric, row['margin'])}" if verdict == "unchanged" else ""
     verdict = "without a verdict" if verdict == "described" else verdict
-    return f"{subject} {'is' if chosen == ALL else 'are'} {verdict}{limit} ({', '.join(parts)})"
+    levels = with_numbers(metric, row, judging, tested=False)
+    return f"{subject} {'is' if chosen == ALL else 'are'} {verdict}{limit} {levels}"
 
 
 def _redundancy(rows: _Rows) -> str:
@@ -202,15 +198,15 @@ def moved(task: NeuronTask, pair: tuple[str, str], judging: Settings) -> tuple[s
         if len(found) < len(names):
             continue
         beyond, distance, mean, *exchange = found
-        over = f"{_interval(judging)} {signed(beyond.low, 1)} to {signed(beyond.high, 1)}"
+        over = f"{interval(judging)} {signed(beyond.low, 1)} to {signed(beyond.high, 1)}"
         counts = f"{_exchanged(exchange, pair)}; beyond re-fits {signed(beyond.value, 1)}, {over}"
         title = f"{capital(chosen.title)} of {model} against {pair[0]}"
         if not beyond.low > 0:
             claim = "no more neurons are shown to leave the selection than re-fits of one model exchange"
-            return f"{title}: {claim} ({counts}).", "undecided", _WEIGHTS["undecided"]
+            return f"{title}: {claim} ({counts}).", "undecided", WEIGHTS["undecided"]
         claim = "more neurons leave the selection than re-fits of one model exchange"
         text, sure = _shift(distance, mean, judging)
-        kind, weight = ("note", 1.0) if sure else ("undecided", _WEIGHTS["undecided"])
+        kind, weight = ("note", 1.0) if sure else ("undecided", WEIGHTS["undecided"])
         return f"{title}: {claim} ({counts}); {text}", kind, weight
     return None
 
@@ -240,7 +236,7 @@ def _shift(distance: Change, mean: Change, judging: Settings) -> tuple[str, bool
     runs = f"{mean.runs} runs and " if mean.runs > 1 else ""
     counts = [
         f"mean layer {signed(mean.value, 2)}, by chance {signed(mean.expected, 2)}",
-        f"{_interval(judging)} over {runs}re-fits {signed(mean.low, 2)} to {signed(mean.high, 2)}",
+        f"{interval(judging)} over {runs}re-fits {signed(mean.low, 2)} to {signed(mean.high, 2)}",
         _tests(mean.p, judging),
     ]
     way = "lower" if mean.value < 0 else "higher"
@@ -255,7 +251,3 @@ def _tests(values: tuple[float, ...], judging: Settings) -> str:
     if len(values) < 2:
         return chance("p", values[0]) if values else "no test"
     return f"p at most {judging.alpha:g} in {sum(p <= judging.alpha for p in values)} of {len(values)} runs"
-
-
-def _interval(judging: Settings) -> str:
-    return f"{100 * judging.confidence:g}{GLUE}% interval"

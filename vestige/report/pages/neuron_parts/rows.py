@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from vestige.analyses.metric import Metric
+from vestige.report.reading import Part, Reading
 from vestige.report.wording import DASH, GLUE, count, number
 
 TOP = 0.05
@@ -83,6 +83,16 @@ class Measure:
         return mean if self.runs == 1 or low == high else f"{mean} ({low}{DASH}{high})"
 
 
+def percent(found: Measure | None) -> str:
+    """A number of percent as the cell of a table; a dash where it was not computed."""
+    return DASH if found is None else found.percent()
+
+
+def counted(found: Measure | None) -> str:
+    """A number of neurons likewise."""
+    return DASH if found is None else found.count()
+
+
 @dataclass(frozen=True)
 class Change:
     """One statistic of a selection that fine-tuning changed."""
@@ -105,15 +115,9 @@ class Change:
 class NeuronTask:
     """One task under one setting."""
 
-    title: str
+    part: Part
     lead: str
     """Of findings."""
-    name: str
-    key: tuple[str, ...]
-    """Analysis, corpus, task, params."""
-    scored: str
-    """The split that accuracy is of."""
-    metrics: Mapping[str, Metric]
     rows: pd.DataFrame
     compared: pd.DataFrame
     """Differences by tuned model and selection."""
@@ -126,9 +130,16 @@ class NeuronTask:
     """model, run, x: where no set smaller than all neurons is enough. `rows` has nothing of such sets."""
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, compared: pd.DataFrame, changes: pd.DataFrame, **named: Any) -> "NeuronTask":
-        """The tables of one task; sets that hold all neurons, at which a search ended, are taken out."""
-        rows, compared, changes = map(_plain, (rows, compared, changes))
+    def of(cls, reading: Reading, part: Part, page: str) -> "NeuronTask":
+        """The tables of a part; sets that hold all neurons, at which a search ended, are taken out.
+
+        `page` is the title of its page.
+        """
+        changes = reading.changes
+        if len(changes):
+            place = [part.corpus, part.task, part.params]
+            changes = changes[(changes[["corpus", "task", "params"]] == place).all(axis=1)]
+        rows, compared, changes = map(_plain, (part.rows, part.changes, changes))
         rows = rows.assign(run=rows["tune_seed"].astype(float).fillna(0))
         sizes = rows[(rows["metric"] == "minimal_neurons") & (rows["subset"] == "minimal")]
         total = rows[rows["metric"] == "neurons"].groupby(["model", "run"])["value"].max()
@@ -138,7 +149,13 @@ class NeuronTask:
         without = pd.MultiIndex.from_frame(rows[keys]).isin(pd.MultiIndex.from_frame(unreached))
         rows = rows[~(without & (rows["subset"] == "minimal"))]
         deltas = tuple(Selection("minimal", "", "delta", x) for x in sorted(set(sizes["x"])))
-        return cls(rows=rows, compared=compared, changes=changes, deltas=deltas, unreached=unreached, **named)
+        lead, twins = f"{page}: {part.title}", tuple(reading.twins)
+        return cls(part, lead, rows, compared, changes, twins, deltas, unreached)
+
+    @property
+    def scored(self) -> str:
+        """The split that accuracy is of."""
+        return str(self.part.setting.parameters.get("split") or "test")
 
     @cached_property
     def models(self) -> list[str]:

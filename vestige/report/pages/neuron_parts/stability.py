@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from vestige.report.pages.neuron_parts.rows import TOP, NeuronTask, Selection
+from vestige.report.pages.neuron_parts.rows import TOP, NeuronTask, Selection, percent
 from vestige.report.types import Block, Finding, Table
 from vestige.report.wording import DASH, GLUE, listing, number
 
@@ -33,7 +33,7 @@ def stable(task: NeuronTask) -> list[Finding]:
             text += f"; in {root} its objective of {number(objective.mean, 3)} may be {above}"
         if min(common.low for _, common in models) < STABLE:
             text += f". Below {100 * STABLE:g}{GLUE}%, {_CHANCE}"
-        made.append(Finding(task.lead, f"{text}.", "note", 0.6, task.key))
+        made.append(Finding(task.lead, f"{text}.", "note", 0.6, task.part.key))
     return made
 
 
@@ -54,8 +54,7 @@ def stability_block(task: NeuronTask) -> Block | None:
         gaps = [task.measure(name, model) for name in _GAPS]
         common = [task.measure("ranking_overlap", model, axis="share", x=x) for x in tops]
         if any(common):
-            shares = [DASH if one is None else one.percent() for one in common]
-            rows.append([model, *(DASH if one is None else number(one.mean, 3) for one in gaps), *shares])
+            rows.append([model, *(DASH if one is None else number(one.mean, 3) for one in gaps), *map(percent, common)])
     shaky = [model for model in task.with_twins if (found := task.stability(model)) and found.low < STABLE]
     low = f"less than {100 * STABLE:g}{GLUE}% of {_TOP}"
     warning = f" Of {listing(shaky)} a re-fit has {low} in common: {_CHANCE}." if shaky else ""
@@ -81,7 +80,7 @@ def limits(tasks: Sequence[NeuronTask]) -> list[str]:
         rows = rows[rows["value"] < STABLE]
         if len(rows):
             lines.append(
-                f"{task.name}: a re-fit of the probe that ranks neurons has as little as "
+                f"{task.part.name}: a re-fit of the probe that ranks neurons has as little as "
                 f"{100 * rows['value'].min():.0f} % of the top {100 * TOP:g} % in common "
                 f"({listing(list(rows['model'].unique()))}): single neurons, spreads and minimal sets are in part "
                 "the solver's choice."

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from vestige.analyses.metric import Metric
-from vestige.report import numbers
-from vestige.report.pages.neuron_parts.rows import ALL, Change, Measure, NeuronTask, Selection
+from vestige.report.changes import cells
+from vestige.report.pages.neuron_parts.rows import ALL, Change, Measure, NeuronTask, Selection, percent
 from vestige.report.types import Table
 from vestige.report.wording import DASH, bare_chance, count, number, signed
 
@@ -32,10 +31,10 @@ def minimal_table(task: NeuronTask) -> Table:
                 size, share = task.measure("neurons", model), Measure(1.0, 1.0, 1.0, 1)
             if size is None and not missed:
                 continue
-            cells = [model, chosen.title, _with_missed(size, missed), _percent(share)]
-            cells += [_percent(task.measure(metric, model, chosen)) for metric in metrics]
-            cells += [_percent(task.stability(model, chosen))] * refitted
-            rows.append(cells)
+            line = [model, chosen.title, _with_missed(size, missed), percent(share)]
+            line += [percent(task.measure(metric, model, chosen)) for metric in metrics]
+            line += [percent(task.stability(model, chosen))] * refitted
+            rows.append(line)
     return Table("", head + ["re-fit in common (%)"] * refitted, rows, words=2)
 
 
@@ -55,7 +54,7 @@ def probe_table(task: NeuronTask, subset: str) -> Table | None:
     if len(task.select("dev_accuracy", None, chosen[0])):
         splits["dev"] = "dev_accuracy"
     rows = [
-        [model, split, *(_percent(task.measure(metric, model, one)) for one in (ALL, *chosen))]
+        [model, split, *(percent(task.measure(metric, model, one)) for one in (ALL, *chosen))]
         for model in task.with_twins
         for split, metric in splits.items()
     ]
@@ -72,20 +71,10 @@ def compared_tables(task: NeuronTask) -> list[Table]:
                 f"Change by fine-tuning on the same sentences, {pair[1]} minus {pair[0]}, in points; means over fits"
             )
             head = ["neurons", *pair, "change", "interval", "p", "q", "verdict"]
-            cells = [_compared_cells(task.metrics["accuracy"], chosen, row) for chosen, row in rows]
-            made.append(Table(caption, head, cells, tuple(str(row["verdict"]) for _, row in rows)))
+            metric = task.part.declared.metrics["accuracy"]
+            lines = [[chosen.title, *cells(metric, row, 1, tests=("p", "q"))] for chosen, row in rows]
+            made.append(Table(caption, head, lines, tuple(str(row["verdict"]) for _, row in rows)))
     return made
-
-
-def _compared_cells(metric: Metric, chosen: Selection, row: pd.Series) -> list[str]:
-    return [
-        chosen.title,
-        *(numbers.text(metric, row[name]) for name in ("base", "tuned")),
-        numbers.change(metric, row["difference"], 1),
-        numbers.span(metric, row["low"], row["high"], 1),
-        *(bare_chance(row[name]) for name in ("p", "q")),
-        str(row["verdict"]),
-    ]
 
 
 def distance_table(task: NeuronTask, pair: tuple[str, str]) -> Table | None:
@@ -144,7 +133,3 @@ def shared_table(task: NeuronTask, chosen: Selection) -> Table | None:
 
 def _whole(value: float) -> str:
     return DASH if pd.isna(value) else count(value) if value == round(value) else number(value, 1)
-
-
-def _percent(found: Measure | None) -> str:
-    return DASH if found is None else found.percent()
