@@ -13,12 +13,8 @@ from vestige.corpus.readers.text import blocks, read_lines
 from vestige.corpus.types import Sentence, with_ids
 from vestige.errors import CorpusError
 
-
-def _raw(row: list[str], column: int) -> str:
-    return row[column]
-
-
-_FIELD_PARSERS = dict.fromkeys(("xpos", "feats", "deps", "misc"), _raw)
+_FIELD_PARSERS = dict.fromkeys(("xpos", "feats", "deps", "misc"), lambda row, column: row[column])
+"""Columns that are kept as they are written."""
 
 
 def read_conllu(path: str | Path) -> list[Sentence]:
