@@ -82,8 +82,12 @@ DERIVED: dict[str, Derived] = {
     "constituents": Derived((("constituent",), ("brackets",)), "span", "all phrases", spans.constituents),
     "pos_spans": Derived((("xpos",), ("pos",), ("upos",)), "span", "words with part of speech", spans.pos_spans),
     "noun_phrases": Derived((TREE,), "span", "noun phrases with their function", spans.noun_phrases),
-    "first_sentence": Derived((), "text", "the first sentence of every pair, alone", pairs.first_sentence),
-    "second_sentence": Derived((), "text", "the second sentence of every pair, alone", pairs.second_sentence),
+    "first_sentence": Derived(
+        (), "text", "the first sentence of every pair, alone", partial(pairs.alone, task="first_sentence")
+    ),
+    "second_sentence": Derived(
+        (), "text", "the second sentence of every pair, alone", partial(pairs.alone, task="second_sentence")
+    ),
 }
 
 
