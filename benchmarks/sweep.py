@@ -32,7 +32,7 @@ from vestige.models.files.load import load_model
 from vestige.models.lm.head import choose_head
 from vestige.models.lm.language_model import asked_states, cloze_inputs, last_state, log_probabilities
 from vestige.models.lm.likelihood import Likelihoods, Run, likelihoods
-from vestige.models.surgery.blocks import last_blocks, replace_blocks
+from vestige.models.surgery.blocks import replace_blocks
 from vestige.models.surgery.mixing import Mixer
 from vestige.models.tokens.masking import mask_randomly, text_blocks
 
@@ -66,7 +66,7 @@ def main() -> None:
     mixer = Mixer(encoder.model, base.model)
     counts = range(mixer.depth + 1)
     plans = [mixer.last(count) for count in counts]
-    built = [replace_blocks(encoder.model, base.model, last_blocks(mixer.depth, count)) for count in counts]
+    built = [replace_blocks(encoder.model, base.model, range(mixer.depth - count, mixer.depth)) for count in counts]
 
     def ask(run: Run) -> Likelihoods:
         return likelihoods(encoder, clozes, len(texts), "masked", run, [head] * len(plans))

@@ -83,8 +83,9 @@ class Entry:
     def missing(self, fetching: CorpusError | None = None) -> CorpusError:
         """The error for a corpus that is not here, and that could not be fetched."""
         places = self.roots()
+        files = [p[0] if len(p) == 1 else f"{p[0]} to {p[-1]}" for p in self._paths().values()]
         problem = (
-            f"the corpus {self.name!r} ({self.title}) is not on this machine: expected {self._expected()} "
+            f"the corpus {self.name!r} ({self.title}) is not on this machine: expected {', '.join(files)} "
             f"in {' or '.join(map(str, places))}"
         )
         named = "" if len(places) > 1 else f", or into {self.folder or self.name} of a folder that VESTIGE_DATA names"
@@ -96,11 +97,6 @@ class Entry:
     def _paths(self) -> dict[str, list[str]]:
         by_split = {"all": self.files} if isinstance(self.files, str) else self.files
         return {split: [item] if isinstance(item, str) else list(item) for split, item in by_split.items()}
-
-    def _expected(self) -> str:
-        return ", ".join(
-            paths[0] if len(paths) == 1 else f"{paths[0]} to {paths[-1]}" for paths in self._paths().values()
-        )
 
 
 def find_entry(name: str) -> Entry | None:

@@ -9,15 +9,12 @@ Of a sentence the type is its first word or, for a control task that can only be
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
 
 from vestige.corpus.types import Sentence, Task
-
-Labelled = Iterable[tuple[Sequence[str], Sequence[str]]]
-"""(words, labels) of every sentence."""
 
 
 def control_labels(types: Iterable[str], distribution: Mapping[str, int], seed: int) -> dict[str, str]:
@@ -48,28 +45,23 @@ def majority_label(counts: Mapping[str, int]) -> str:
     return min(counts, key=lambda label: (-counts[label], label))
 
 
-def word_type_majority(train: Labelled) -> tuple[dict[str, str], str]:
-    """Each word type's most frequent training label, and the label for types never seen."""
+def word_type_majority(train: Iterable[tuple[str, str]]) -> tuple[dict[str, str], str]:
+    """Each word type's most frequent label in (word, label) of train, and the label for types never seen."""
     by_type: dict[str, Counter[str]] = defaultdict(Counter)
     overall: Counter[str] = Counter()
-    for words, labels in train:
-        for word, label in zip(words, labels, strict=True):
-            by_type[word][label] += 1
-            overall[label] += 1
+    for word, label in train:
+        by_type[word][label] += 1
+        overall[label] += 1
     return {word: majority_label(counts) for word, counts in by_type.items()}, majority_label(overall)
 
 
 def baseline_accuracies(task: Task, split: str) -> dict[str, float]:
     """Accuracy of guessing without any model, and the share of words of types unseen in train."""
-    train, held = task.corpus["train"], task.corpus[split]
-    table, majority = word_type_majority((s.all_words, s.annotations[task.name]) for s in train)
-    pairs = [pair for s in held for pair in zip(s.all_words, s.annotations[task.name], strict=True)]
-    count = len(pairs)
-    return {
-        "majority": sum(label == majority for _, label in pairs) / count,
-        "word_type_majority": sum(label == table.get(word, majority) for word, label in pairs) / count,
-        "unseen_type_share": sum(word not in table for word, _ in pairs) / count,
-    }
+    train, held = (
+        [pair for s in task.corpus[name] for pair in zip(s.all_words, s.annotations[task.name], strict=True)]
+        for name in ("train", split)
+    )
+    return _guessed(train, held, "word_type_majority", "unseen_type_share")
 
 
 def sentence_baselines(task: Task, split: str) -> dict[str, float]:
@@ -78,9 +70,14 @@ def sentence_baselines(task: Task, split: str) -> dict[str, float]:
         list(zip(sentence_types(task.corpus[name], "first_word"), task.labels(name), strict=True))
         for name in ("train", split)
     )
-    table, majority = word_type_majority(((word,), (label,)) for word, label in train)
+    return _guessed(train, held, "first_word_majority", "unseen_first_word_share")
+
+
+def _guessed(train: list[tuple[str, str]], held: list[tuple[str, str]], by_type: str, unseen: str) -> dict[str, float]:
+    """The baselines of (type, label) in `held`, under the names of the two that read types."""
+    table, majority = word_type_majority(train)
     return {
         "majority": sum(label == majority for _, label in held) / len(held),
-        "first_word_majority": sum(label == table.get(word, majority) for word, label in held) / len(held),
-        "unseen_first_word_share": sum(word not in table for word, _ in held) / len(held),
+        by_type: sum(label == table.get(word, majority) for word, label in held) / len(held),
+        unseen: sum(word not in table for word, _ in held) / len(held),
     }

@@ -25,22 +25,18 @@ class Format(NamedTuple):
     levels: Levels | Callable[..., Levels]
     """By task, or a function of the splits that were read and the options."""
     whole: bool = False
-    options: Mapping[str, Any] = {}
 
     def read(self, source: Any, **options: Any) -> Any:
         """What the reader returns."""
         module, _, function = self.reader.partition(":")
         reader = getattr(import_module(f"vestige.corpus.readers.{module}"), function)
-        given = {**self.options, **options}
-        check_options(f"the reader of {module}", reader, given)
+        check_options(f"the reader of {module}", reader, options)
         check_value(f"what the reader of {module} is to read", next(iter(get_type_hints(reader).values())), source)
-        return reader(source, **given)
+        return reader(source, **options)
 
     def levels_of(self, splits: Splits, **options: Any) -> dict[str, Level]:
         """Task name -> level."""
-        if callable(self.levels):
-            return dict(self.levels(splits, **{**self.options, **options}))
-        return dict(self.levels)
+        return dict(self.levels(splits, **options) if callable(self.levels) else self.levels)
 
 
 def _token(splits: Splits, *, columns: Mapping[str, int], **_: Any) -> Levels:

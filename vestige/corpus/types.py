@@ -254,7 +254,7 @@ class Task:
     @cached_property
     def label_counts(self) -> Counter[str]:
         """How often each label occurs in train."""
-        return Counter(_labels(self.labels("train"), self.level))
+        return Counter(flat_labels(self.labels("train"), self.level))
 
     @cached_property
     def digests(self) -> dict[str, list[str]]:
@@ -291,7 +291,15 @@ def stable_ids(texts: Iterable[str]) -> list[str]:
     return ids
 
 
-def _labels(annotations: Iterable[Any], level: Level) -> Iterable[Any]:
+def with_ids(sentences: Iterable[Sentence]) -> list[Sentence]:
+    """The sentences of a file, those without an id under one that is made from their words."""
+    found = list(sentences)
+    made = stable_ids("\t".join(" ".join(part) for part in (s.words, s.second) if part) for s in found)
+    return [s if s.id else replace(s, id=id_) for s, id_ in zip(found, made, strict=True)]
+
+
+def flat_labels(annotations: Iterable[Any], level: Level) -> Iterable[Any]:
+    """The labels of sentences one by one, whatever they are attached to."""
     if level in ("sentence", "sentence_pair"):
         return annotations
     flat = (item for sentence in annotations for item in sentence)

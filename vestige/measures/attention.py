@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.optimize import linprog
-from scipy.sparse import coo_array
+from scipy.sparse import eye_array, kron, vstack
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -63,18 +63,11 @@ def transport(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> float:
         return 0.0
     given, taken = excess[givers], -excess[takers]
     moved = given.sum()
-    rows = np.repeat(np.arange(len(givers)), len(takers))
-    columns = np.tile(np.arange(len(takers)), len(givers))
-    variables = np.arange(len(rows))
-    sums = coo_array(
-        (
-            np.ones(2 * len(rows)),
-            (np.concatenate([rows, len(givers) + columns]), np.concatenate([variables, variables])),
-        )
-    )
+    by_giver = kron(eye_array(len(givers)), np.ones((1, len(takers))))
+    by_taker = kron(np.ones((1, len(givers))), eye_array(len(takers)))
     shares = np.concatenate([given / moved, taken / taken.sum()])
     costs = cost[np.ix_(givers, takers)].ravel()
-    found = linprog(costs, A_eq=sums.tocsr()[:-1], b_eq=shares[:-1], method="highs")
+    found = linprog(costs, A_eq=vstack([by_giver, by_taker], format="csr")[:-1], b_eq=shares[:-1], method="highs")
     return float(found.fun * moved)
 
 

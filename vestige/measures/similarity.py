@@ -6,6 +6,7 @@ Intervals (see `jackknife`) are from the same moments, less those of a group of 
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def similarities(
     for vectors in (*first, *second):
         check_items(first[0], vectors)
     for name in (name for name in measures if name in BIASED):
-        warn_few_items(max(first, key=_width), max(second, key=_width), name, "use cka")
+        warn_few_items(max(first, key=attrgetter("width")), max(second, key=attrgetter("width")), name, "use cka")
     if sentences is not None and len(sentences) != len(first[0]):
         raise AnalysisError(
             f"x has {len(first[0])} items, the sentences of {len(sentences)} are given",
@@ -97,10 +98,6 @@ def similarities(
         for name, where, estimate in _grid(first, second, measures, neighbours):
             found[name][where] = estimate
     return {name: dict(sorted(estimates.items())) for name, estimates in found.items()}
-
-
-def _width(vectors: Vectors) -> int:
-    return vectors.width
 
 
 def _corresponding(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.measures.trees import mean_over_lengths, spanning_trees, spearman
+from vestige.measures.trees import adjacency, mean_over_lengths, spanning_trees, spearman
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,17 @@ def score_distances(predicted: np.ndarray, gold: np.ndarray, words: np.ndarray) 
     probes, sentences, n, _ = predicted.shape
     mine = spanning_trees(predicted.reshape(-1, n, n), np.broadcast_to(words, (probes, sentences, n)).reshape(-1, n))
     theirs = spanning_trees(gold, words)
-    joined = mine.adjacency().reshape(probes, sentences, n, n)
-    other = np.broadcast_to(theirs.parents.clip(min=0)[None, :, :, None], (probes, sentences, n, 1))
-    found = np.take_along_axis(joined, other, axis=-1)[..., 0] & (theirs.parents >= 0)
+    joined = adjacency(mine).reshape(probes, sentences, n, n)
+    other = np.broadcast_to(theirs.clip(min=0)[None, :, :, None], (probes, sentences, n, 1))
+    found = np.take_along_axis(joined, other, axis=-1)[..., 0] & (theirs >= 0)
     away = ~np.eye(n, dtype=bool)
     without = (values[..., away].reshape(*values.shape[:-2], n, max(n - 1, 0)) for values in (predicted, gold))
     return DistanceScores(
         spearman(predicted, gold),
         spearman(*without) if n > 1 else np.full((probes, sentences, n), np.nan),
-        theirs.parents,
+        theirs,
         found,
-        mine.parents.reshape(probes, sentences, n),
+        mine.reshape(probes, sentences, n),
     )
 
 

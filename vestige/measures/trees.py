@@ -7,9 +7,9 @@ say how predictions are scored; merchant2020 section 4 uses the two correlations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 
 from vestige.errors import CorpusError
 
@@ -88,31 +88,19 @@ def tree_distances(heads: np.ndarray) -> np.ndarray:
     return (own[..., :, None] + own[..., None, :] - 2 * shared).astype(np.int64)
 
 
-class SpanningTrees(NamedTuple):
-    """Edges of a batch of spanning trees: per word (but the first) the word it was joined to."""
-
-    parents: np.ndarray
-    """(trees, words): -1 for the first word, and for words that take no part."""
-
-    def edges(self, tree: int) -> list[tuple[int, int]]:
-        """The edges of one tree as (smaller, larger) word numbers, in order."""
-        return sorted(
-            (min(word, parent), max(word, parent))
-            for word, parent in enumerate(self.parents[tree].tolist())
-            if parent >= 0
-        )
-
-    def adjacency(self) -> np.ndarray:
-        """(trees, words, words): whether two words are joined."""
-        trees, words = self.parents.shape
-        found = np.zeros((trees, words, words), dtype=bool)
-        tree, word = np.nonzero(self.parents >= 0)
-        found[tree, word, self.parents[tree, word]] = True
-        return found | found.swapaxes(1, 2)
+def adjacency(parents: np.ndarray) -> np.ndarray:
+    """(trees, words, words): whether two words are joined in a spanning tree."""
+    trees, words = parents.shape
+    found = np.zeros((trees, words, words), dtype=bool)
+    tree, word = np.nonzero(parents >= 0)
+    found[tree, word, parents[tree, word]] = True
+    return found | found.swapaxes(1, 2)
 
 
-def spanning_trees(distances: np.ndarray, taking_part: np.ndarray | None = None) -> SpanningTrees:
+def spanning_trees(distances: np.ndarray, taking_part: np.ndarray | None = None) -> np.ndarray:
     """Minimum spanning trees of distances (trees, words, words); `taking_part` (trees, words) leaves words out.
+
+    (trees, words): the word that each was joined to; -1 for the first word, and for words that take no part.
 
     Of equal distances the one first in row-major order of the upper triangle is preferred, as
     Kruskal's method does with a stable sort. Prim's method, all trees at once, on the ranks of the
@@ -124,7 +112,7 @@ def spanning_trees(distances: np.ndarray, taking_part: np.ndarray | None = None)
     keys[~(part[:, :, None] & part[:, None, :])] = np.iinfo(np.int64).max
     parents = np.full((trees, words), -1, dtype=np.int64)
     if not trees or not words:
-        return SpanningTrees(parents)
+        return parents
     everyone = np.arange(trees)
     latest = part.argmax(1)
     outside = part.copy()
@@ -140,7 +128,7 @@ def spanning_trees(distances: np.ndarray, taking_part: np.ndarray | None = None)
         closer = (offered < best) & outside & grows[:, None]
         best = np.where(closer, offered, best)
         nearest = np.where(closer, latest[:, None], nearest)
-    return SpanningTrees(parents)
+    return parents
 
 
 def _edge_order(distances: np.ndarray) -> np.ndarray:
@@ -157,30 +145,13 @@ def _edge_order(distances: np.ndarray) -> np.ndarray:
     return keys
 
 
-def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1 along the last axis; equal values share the mean of theirs."""
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=-1)
-    size = values.shape[-1]
-    place = np.arange(size)
-    new = np.ones(values.shape, dtype=bool)
-    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    first = np.maximum.accumulate(np.where(new, place, 0), axis=-1)
-    ends = np.ones(values.shape, dtype=bool)
-    ends[..., :-1] = new[..., 1:]
-    last = np.minimum.accumulate(np.where(ends, place, size - 1)[..., ::-1], axis=-1)[..., ::-1]
-    found = np.empty(values.shape)
-    np.put_along_axis(found, order, (first + last) / 2 + 1, axis=-1)
-    return found
-
-
 def spearman(predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """Rank correlation along the last axis, of arrays whose other axes broadcast.
 
     NaN where all gold values are equal (there is no order to be met), 0 where all predicted ones
     are and gold ones are not.
     """
-    mine, theirs = (r - r.mean(-1, keepdims=True) for r in (ranks(predicted), ranks(gold)))
+    mine, theirs = (r - r.mean(-1, keepdims=True) for r in (rankdata(values, axis=-1) for values in (predicted, gold)))
     sizes = (mine**2).sum(-1), (theirs**2).sum(-1)
     product = (mine * theirs).sum(-1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -188,23 +159,20 @@ def spearman(predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
     return np.where(sizes[1] == 0, np.nan, np.where(sizes[0] == 0, 0.0, found))
 
 
-def mean_over_lengths(values: np.ndarray, lengths: np.ndarray, within: range = LENGTHS) -> np.ndarray:
+def mean_over_lengths(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The papers' average: mean per sentence length, then over the lengths that occur; NaN values are left out.
 
     values (..., items), lengths (items,).
     """
-    means = []
-    for length in np.unique(lengths[(lengths >= within.start) & (lengths < within.stop)]):
-        mine = values[..., lengths == length]
-        known = ~np.isnan(mine)
-        with np.errstate(invalid="ignore"):
-            means.append(np.where(known, mine, 0.0).sum(-1) / known.sum(-1))
-    if not means:
-        return np.full(values.shape[:-1], np.nan)
-    stacked = np.stack(means, axis=-1)
-    known = ~np.isnan(stacked)
+    usual = np.unique(lengths[np.isin(lengths, LENGTHS)])
+    means = [_mean_of_known(values[..., lengths == length]) for length in usual]
+    return _mean_of_known(np.stack(means, axis=-1)) if means else np.full(values.shape[:-1], np.nan)
+
+
+def _mean_of_known(values: np.ndarray) -> np.ndarray:
+    known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
-        return np.where(known, stacked, 0.0).sum(-1) / known.sum(-1)
+        return np.where(known, values, 0.0).sum(-1) / known.sum(-1)
 
 
 def is_punctuation(word: str) -> bool:

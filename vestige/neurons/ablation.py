@@ -58,7 +58,7 @@ def ablate(
     `weights` (neurons, classes) and `bias` (classes,) belong to the neurons as read. A neuron that
     is not kept is 0. A label of -1, which the probe does not know, is never right.
     """
-    weights, bias = _matrix(weights), torch.as_tensor(bias, dtype=torch.float32).detach()
+    weights, bias = (torch.as_tensor(given, dtype=torch.float32).detach() for given in (weights, bias))
     labels = np.asarray(labels)
     if weights.shape != (neurons.width, len(bias)) or labels.shape != (len(neurons),):
         raise AnalysisError(
@@ -68,10 +68,13 @@ def ablate(
         )
     if not len(neurons):
         raise AnalysisError("accuracy over no rows at all", fix="give at least one row")
-    _check_numbers(weights=weights, bias=bias)
+    for name, values in (("weights", weights), ("bias", bias)):
+        if not torch.isfinite(values).all():
+            raise AnalysisError(f"{name}: some values are not finite", fix="take a probe whose training went well")
     if not keeps:
         return Ablation({})
-    sets = [_members(name, ids, neurons.width) for name, ids in keeps.items()]
+    known = {name: checked_ids(ids, neurons.width, f"keep set {name!r}") for name, ids in keeps.items()}
+    sets = [np.isin(np.arange(neurons.width), ids) for ids in known.values()]
     plan = _plan(neurons, sets, weights)
     correct = {name: np.empty(len(neurons), dtype=bool) for name in keeps}
     for span in row_blocks(len(neurons), _ROWS):
@@ -79,22 +82,6 @@ def ablate(
         for name, row in zip(keeps, predicted, strict=True):
             correct[name][span] = row == labels[span]
     return Ablation(correct)
-
-
-def _matrix(weights: Tensor | np.ndarray) -> Tensor:
-    return torch.as_tensor(weights, dtype=torch.float32).detach()
-
-
-def _check_numbers(**found: Tensor) -> None:
-    for name, values in found.items():
-        if not torch.isfinite(values).all():
-            raise AnalysisError(f"{name}: some values are not finite", fix="take a probe whose training went well")
-
-
-def _members(name: str, ids: np.ndarray, width: int) -> np.ndarray:
-    kept = np.zeros(width, dtype=bool)
-    kept[checked_ids(ids, width, f"keep set {name!r}")] = True
-    return kept
 
 
 def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Plan:

@@ -5,11 +5,12 @@ few inputs and the forward pass may end at the highest layer that any of them li
 """
 
 import json
-import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from timeit import repeat
 from typing import Any
 
 import numpy as np
@@ -110,8 +111,8 @@ class NeuronFeatures(TransformerMixin, BaseEstimator):
             "all_neurons": int(self._offsets[-1]),
         }
         if sentences:
-            times = [[self._seconds(each, sentences) for each in (self._cut, self.encoder)] for _ in range(repeats)]
-            found["seconds"], found["all_seconds"] = map(min, zip(*times, strict=True))
+            for name, each in (("seconds", self._cut), ("all_seconds", self.encoder)):
+                found[name] = min(repeat(partial(self._run, each, sentences, self.pooling), number=1, repeat=repeats))
         return found
 
     def save(self, folder: str | Path) -> None:
@@ -187,11 +188,6 @@ class NeuronFeatures(TransformerMixin, BaseEstimator):
                     fix="check the weights; a model tuned to divergence or loaded in half precision gives such values",
                 )
         return out
-
-    def _seconds(self, encoder: Encoder, sentences: Sequence[Sentence]) -> float:
-        start = time.perf_counter()
-        self._run(encoder, sentences, self.pooling)
-        return time.perf_counter() - start
 
 
 def _up_to(encoder: Encoder, layer: int) -> Encoder:

@@ -14,7 +14,6 @@ import numpy as np
 from torch import Tensor
 
 from vestige.errors import AnalysisError
-from vestige.neurons.spread import checked_ids
 
 _BLOCK_BYTES = 1 << 18
 """Labels are sorted so many bytes of masses at a time: small arrays stay in the processor's cache."""
@@ -28,9 +27,7 @@ class Ranking:
     order: np.ndarray
     """Ids of all neurons, best first; those without any weight last, in a seeded order."""
     key: np.ndarray
-    """Per row of weights, the mass (0 to 1) beyond which the neuron is selected; inf without any weight."""
-    ids: np.ndarray
-    """The neuron of each row of weights."""
+    """Per neuron, the mass (0 to 1) beyond which it is selected; inf without any weight."""
     magnitudes: np.ndarray = field(repr=False)
     """|weights|, (labels, neurons)."""
 
@@ -40,18 +37,15 @@ class Ranking:
         return int(np.isfinite(self.key).sum())
 
 
-def rank(weights: Tensor | np.ndarray, *, seed: int = 0, ids: np.ndarray | None = None) -> Ranking:
+def rank(weights: Tensor | np.ndarray, *, seed: int = 0) -> Ranking:
     """Rank the neurons of a probe by its weights (neurons, labels), biases left out, read as float32.
 
     Neurons with one key follow each other by their largest share of a label's mass, then by id;
     equal weights of one label are taken by id. Neurons without any weight, of which the probe says
-    nothing, come last in an order drawn with `seed`. `ids` names the rows of a probe of some neurons.
+    nothing, come last in an order drawn with `seed`.
     """
     sizes = magnitudes(weights)
     count = sizes.shape[1]
-    ids = np.arange(count) if ids is None else checked_ids(ids, np.iinfo(np.int64).max, "the rows of weights")
-    if len(ids) != count:
-        raise AnalysisError(f"{count} rows of weights, but {len(ids)} ids", fix="name the neuron of every row")
     key, share = np.full(count, np.inf), np.zeros(count)
     for span, order, masses in _masses(sizes):
         np.minimum(key, _by_neuron(order, masses).min(0), out=key)
@@ -62,9 +56,9 @@ def rank(weights: Tensor | np.ndarray, *, seed: int = 0, ids: np.ndarray | None 
         raise AnalysisError(
             "all weights of the probe are zero: no neuron can be ranked", fix="train it with a smaller l1 penalty"
         )
-    best = np.lexsort((ids, -share, key))[: known.sum()]
-    rest = np.random.default_rng(seed).permutation(np.sort(ids[~known]))
-    return Ranking(np.concatenate([ids[best], rest]), key, ids, sizes)
+    best = np.lexsort((-share, key))[: known.sum()]
+    rest = np.random.default_rng(seed).permutation(np.flatnonzero(~known))
+    return Ranking(np.concatenate([best, rest]), key, sizes)
 
 
 def top(ranking: Ranking, count: int) -> np.ndarray:
@@ -85,10 +79,10 @@ def per_label(ranking: Ranking, count: int) -> list[np.ndarray]:
     """
     count = min(_existing(count, len(ranking.order)), ranking.ranked)
     if count == 0:
-        return [ranking.ids[:0] for _ in ranking.magnitudes]
+        return [ranking.order[:0] for _ in ranking.magnitudes]
     mass = np.partition(ranking.key, count - 1)[count - 1]
     return [
-        ranking.ids[neurons[: np.searchsorted(keys, mass, side="right")]]
+        neurons[: np.searchsorted(keys, mass, side="right")]
         for _, order, masses in _masses(ranking.magnitudes)
         for neurons, keys in zip(order, masses, strict=True)
     ]

@@ -3,15 +3,14 @@
 After the correlation clustering of Dalvi et al. 2020 ("Analyzing Redundancy in Pretrained
 Transformer Models"): hierarchical clustering under the distance 1 - |r|, cut at a threshold.
 
-Distances are kept as one float32 matrix. A flat cluster of average or complete linkage cut at t
-is held together by pairs no further apart than t, and what is merged in one part of the graph of
-such pairs changes nothing in another: the parts are clustered one by one, with the same outcome
-as all at once, and only the largest part needs the memory of SciPy's float64 distances.
+Distances are kept as one float32 matrix. A flat cluster of average linkage cut at t is held
+together by pairs no further apart than t, and what is merged in one part of the graph of such pairs
+changes nothing in another: the parts are clustered one by one, with the same outcome as all at
+once, and only the largest part needs the memory of SciPy's float64 distances.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -25,8 +24,6 @@ from vestige.errors import AnalysisError, RepresentationError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.spread import checked_ids
 
-Method = Literal["average", "complete"]
-
 PANEL = 1024
 """Neurons whose products with all others are accumulated at once, in float64."""
 
@@ -34,20 +31,23 @@ _SLACK = 1e-6
 """Above the rounding of a float32 correlation."""
 
 
-def correlations(neurons: Neurons, ids: ArrayLike | None = None) -> np.ndarray:
-    """(ids, ids) float32: Pearson correlations over all rows, of all neurons if none are named.
+def correlations(neurons: Neurons) -> np.ndarray:
+    """(neurons, neurons) float32: Pearson correlations over all rows.
 
     Two passes (means first), products summed in float64, a panel of neurons at a time. Constant
     neurons correlate with nothing: 0, and 1 with themselves.
     """
-    chosen = _chosen(neurons, ids)
-    mean, constant = _means(neurons, chosen)
-    norm = np.empty(len(chosen))
-    found = np.empty((len(chosen), len(chosen)), dtype=np.float32)
-    for start in range(0, len(chosen), PANEL):
-        stop = min(start + PANEL, len(chosen))
+    if len(neurons) < 2:
+        raise AnalysisError(
+            f"{neurons.width} neurons and {len(neurons)} rows: nothing correlates", fix="give at least two rows"
+        )
+    mean, constant = _means(neurons)
+    norm = np.empty(neurons.width)
+    found = np.empty((neurons.width, neurons.width), dtype=np.float32)
+    for start in range(0, neurons.width, PANEL):
+        stop = min(start + PANEL, neurons.width)
         products = torch.zeros(stop - start, stop, dtype=torch.float64)
-        for rows in _rows(neurons, chosen[:stop]):
+        for rows in _rows(neurons, stop):
             centred = rows.double().sub_(mean[:stop])
             products.addmm_(centred[:, start:].T, centred)
         panel = products.numpy()
@@ -76,15 +76,6 @@ class Clusters:
         """How many clusters there are: so many neurons say different things."""
         return int(self.of.max()) + 1
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """(clusters,): neurons in each."""
-        return np.bincount(self.of)
-
-    def members(self, cluster: int) -> np.ndarray:
-        """The neurons of one cluster."""
-        return self.ids[self.of == cluster]
-
     def layers(self, offsets: ArrayLike) -> np.ndarray:
         """(clusters,): over how many layers each cluster reaches; 1 where it stays within one."""
         layers = np.searchsorted(np.asarray(offsets), self.ids, side="right") - 1
@@ -92,51 +83,14 @@ class Clusters:
         return np.bincount(pairs[0])
 
 
-def correlation_clusters(
-    neurons: Neurons,
-    threshold: float = 0.3,
-    method: Method = "average",
-    *,
-    ids: ArrayLike | None = None,
-    absolute: bool = True,
-    within_layers: bool = False,
-) -> Clusters:
-    """Clusters of neurons at a distance of at most `threshold` (by average, or in every pair if "complete").
+def clusters_of(correlation: np.ndarray, threshold: float, apart: np.ndarray | None = None) -> np.ndarray:
+    """(neurons,): clusters, from a matrix of correlations, whose distance is on average at most `threshold`.
 
-    The distance is 1 - |r|, or 1 - r if not `absolute`: two neurons of opposite sign then differ.
-    `within_layers` clusters every layer by itself, and needs the memory of the widest one only.
-    Constant neurons are clusters of their own.
+    Neurons marked `apart` stay alone.
     """
-    if not 0 <= threshold <= (1 if absolute else 2):
-        raise AnalysisError(
-            f"a threshold of {threshold} for distances from 0 to {1 if absolute else 2}",
-            fix="0.3 puts together what correlates with at least 0.7 or so",
-        )
-    if method not in get_args(Method):
-        raise AnalysisError(f"unknown method {method!r}", fix=f"choose from {', '.join(get_args(Method))}")
-    chosen = _chosen(neurons, ids)
-    layers = neurons.layer_of(chosen) if within_layers else np.zeros(len(chosen), dtype=int)
-    of = np.empty(len(chosen), dtype=np.int64)
-    taken = 0
-    for layer in np.unique(layers):
-        here = np.flatnonzero(layers == layer)
-        _, constant = _means(neurons, chosen[here])
-        of[here] = taken + clusters_of(correlations(neurons, chosen[here]), threshold, method, absolute, constant)
-        taken = int(of[here].max()) + 1
-    return Clusters(chosen, _in_order(of))
-
-
-def clusters_of(
-    correlation: np.ndarray,
-    threshold: float,
-    method: Method = "average",
-    absolute: bool = True,
-    apart: np.ndarray | None = None,
-) -> np.ndarray:
-    """(neurons,): cluster numbers from a matrix of correlations; neurons marked `apart` stay alone."""
     free = np.ones(len(correlation), dtype=bool) if apart is None else ~apart
     near = 1 - threshold - _SLACK
-    edges = [_edges(row, near, absolute, free, at) for at, row in enumerate(correlation)]
+    edges = [_edges(row, near, free, at) for at, row in enumerate(correlation)]
     starts = np.cumsum([0, *map(len, edges)])
     graph = csr_array((np.ones(starts[-1], dtype=np.int8), np.concatenate(edges), starts), shape=correlation.shape)
     _, part = connected_components(graph, directed=False)
@@ -147,7 +101,7 @@ def clusters_of(
         if len(members) == 1:
             of[members] = taken
         else:
-            tree = linkage(_condensed(correlation, members, absolute), method=method)
+            tree = linkage(_condensed(correlation, members), method="average")
             of[members] = taken + fcluster(tree, threshold, criterion="distance") - 1
         taken = int(of[members].max()) + 1
     return _in_order(of)
@@ -170,36 +124,22 @@ def representatives(clusters: Clusters, order: ArrayLike) -> np.ndarray:
     return np.array(best, dtype=np.int64)
 
 
-def _chosen(neurons: Neurons, ids: ArrayLike | None) -> np.ndarray:
-    chosen = np.arange(neurons.width) if ids is None else checked_ids(ids, neurons.width)
-    if not len(chosen) or len(neurons) < 2:
-        raise AnalysisError(
-            f"{len(chosen)} neurons and {len(neurons)} rows: nothing correlates",
-            fix="give at least one neuron and two rows",
-        )
-    return chosen
-
-
-def _rows(neurons: Neurons, chosen: np.ndarray) -> Iterator[Tensor]:
-    """Blocks of rows of the chosen neurons; only their layers are read."""
-    layer = neurons.layer_of(chosen)
-    needed = np.unique(layer)
-    some = Neurons(tuple(neurons.layers[each] for each in needed))
-    columns = some.offsets[np.searchsorted(needed, layer)] + neurons.unit_of(chosen)
-    everything = np.array_equal(columns, np.arange(some.width))
+def _rows(neurons: Neurons, stop: int) -> Iterator[Tensor]:
+    """Blocks of rows of the neurons before `stop`; only their layers are read."""
+    some = Neurons(neurons.layers[: int(neurons.layer_of(np.array(stop - 1))) + 1])
     for _, rows in some.blocks():
-        yield rows if everything else rows[:, torch.from_numpy(columns)]
+        yield rows[:, :stop]
 
 
-def _means(neurons: Neurons, chosen: np.ndarray) -> tuple[Tensor, np.ndarray]:
+def _means(neurons: Neurons) -> tuple[Tensor, np.ndarray]:
     """Means in float64, and which neurons always say the same."""
-    total = torch.zeros(len(chosen), dtype=torch.float64)
-    low = torch.full((len(chosen),), torch.inf)
+    total = torch.zeros(neurons.width, dtype=torch.float64)
+    low = torch.full((neurons.width,), torch.inf)
     high = -low
-    for rows in _rows(neurons, chosen):
+    for rows in _rows(neurons, neurons.width):
         total += rows.sum(0, dtype=torch.float64)
         low, high = torch.minimum(low, rows.amin(0)), torch.maximum(high, rows.amax(0))
-    bad = chosen[~torch.isfinite(total).numpy()]
+    bad = np.flatnonzero(~torch.isfinite(total).numpy())
     if len(bad):
         raise RepresentationError(
             f"neuron {bad[0]} (layer {neurons.layer_of(bad)[0]}, unit {neurons.unit_of(bad)[0]}) has NaN or infinite "
@@ -209,21 +149,21 @@ def _means(neurons: Neurons, chosen: np.ndarray) -> tuple[Tensor, np.ndarray]:
     return total / len(neurons), (low == high).numpy()
 
 
-def _edges(row: np.ndarray, near: float, absolute: bool, free: np.ndarray, at: int) -> np.ndarray:
+def _edges(row: np.ndarray, near: float, free: np.ndarray, at: int) -> np.ndarray:
     """The free neurons after the one at `at` that are near it."""
     if not free[at]:
         return np.empty(0, dtype=np.int32)
-    close = (np.abs(row[at + 1 :]) if absolute else row[at + 1 :]) >= near
+    close = np.abs(row[at + 1 :]) >= near
     return (np.flatnonzero(close & free[at + 1 :]) + at + 1).astype(np.int32)
 
 
-def _condensed(correlation: np.ndarray, members: np.ndarray, absolute: bool) -> np.ndarray:
+def _condensed(correlation: np.ndarray, members: np.ndarray) -> np.ndarray:
     """Distances of all pairs of members, as SciPy's `linkage` takes them."""
     found = np.empty(len(members) * (len(members) - 1) // 2)
     start = 0
     for place, member in enumerate(members[:-1], start=1):
         row = correlation[member, members[place:]]
-        found[start : start + len(row)] = 1 - (np.abs(row) if absolute else row)
+        found[start : start + len(row)] = 1 - np.abs(row)
         start += len(row)
     return found
 

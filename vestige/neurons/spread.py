@@ -124,7 +124,9 @@ def spread_shift(
     would select otherwise it cannot know: see `vestige.neurons.moves`.
     """
     entered, left, stayed = entered_left(base_ids, tuned_ids)
-    _not_empty(base=len(left) + len(stayed), tuned=len(entered) + len(stayed))
+    for name, alone in (("base", left), ("tuned", entered)):
+        if not len(alone) + len(stayed):
+            raise AnalysisError(f"{name}: an empty selection lies in no layer", fix="select at least one neuron")
     gone, came, both = (by_layer(ids, offsets) for ids in (left, entered, stayed))
     rng = np.random.default_rng(seed)
     dealt = rng.multivariate_hypergeometric(gone + came, len(left), size=resamples, method="marginals")
@@ -151,12 +153,6 @@ def shift_statistics(base: np.ndarray, tuned: np.ndarray) -> dict[str, np.ndarra
 
 def _shares(counts: np.ndarray) -> np.ndarray:
     return counts / counts.sum(-1, keepdims=True)
-
-
-def _not_empty(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if not size:
-            raise AnalysisError(f"{name}: an empty selection lies in no layer", fix="select at least one neuron")
 
 
 def _checked_labels(label_sets: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:

@@ -189,13 +189,10 @@ class _Schedule:
             if loss[probe] < self.plateau[probe] * (1 - 1e-4):
                 self.plateau[probe] = loss[probe]
             else:
-                self._slow_down(probe)
+                self.adam.param_groups[probe]["lr"] *= self.recipe.decay
+                if self.recipe.reset_moments:
+                    self.adam.state.pop(self.maps[probe], None)
         return better
-
-    def _slow_down(self, probe: int) -> None:
-        self.adam.param_groups[probe]["lr"] *= self.recipe.decay
-        if self.recipe.reset_moments:
-            self.adam.state.pop(self.maps[probe], None)
 
 
 def read_batch(sentences: Sentences, which: np.ndarray, layers: np.ndarray | None = None) -> Batch:

@@ -39,11 +39,6 @@ def sample_rows(count: int, seed: int = 0) -> np.ndarray:
     return np.sort(np.random.default_rng([seed, count, 1]).choice(count, SAMPLE, replace=False))
 
 
-def typical_size(rows: Tensor) -> float:
-    """Root mean square of the values; 1 where all are zero."""
-    return float(rows.double().square().mean().sqrt()) or 1.0
-
-
 def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
     """Name the first value of `rows` that is NaN or infinite, if there is one; `which` are the numbers of the rows."""
     bad = ~torch.isfinite(rows)
@@ -77,7 +72,7 @@ class Frame:
     centre: Tensor
     """(width,)."""
     size: float
-    """Root mean square of the rows around the centre."""
+    """Root mean square of the rows around the centre; 1 where all are at it."""
 
     @classmethod
     def of(cls, source: Rows, which: np.ndarray | None = None) -> "Frame":
@@ -86,7 +81,7 @@ class Frame:
         rows = source.rows(which)
         refuse_not_finite(rows, which)
         centre = rows.double().mean(0).float()
-        return cls(centre, typical_size(rows - centre))
+        return cls(centre, float((rows - centre).double().square().mean().sqrt()) or 1.0)
 
 
 class Visit:

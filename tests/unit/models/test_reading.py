@@ -12,8 +12,8 @@ from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, ModelError
 from vestige.models.encoders.reading import Reading
 from vestige.models.files.load import load_model
-from vestige.models.surgery.anatomy import blocks
 from vestige.models.surgery.blocks import keep_blocks
+from vestige.models.surgery.unroll import find_parts
 from vestige.models.tokens.align import SINK, SPECIAL
 from vestige.representations.extract import represent
 
@@ -350,7 +350,7 @@ class TestDecoder:
         ] == [True, True, False]
         assert cut.random_twin(1).depth == cut.depth == 2
         whole = cut.random_twin(1).model
-        assert len(blocks(whole.get_encoder(), 3)) == 3 and len(blocks(whole.get_decoder(), 2)) == 2
+        assert [len(find_parts(whole, part).blocks) for part in ("encoder", "decoder")] == [3, 2]
 
     @pytest.mark.parametrize("family", ["bert", "gpt2"])
     def test_a_model_without_one(self, family):

@@ -23,7 +23,6 @@ from vestige.models.surgery.blocks import (
     freeze,
     keep,
     keep_blocks,
-    last_blocks,
     replace_blocks,
     top_pruned,
 )
@@ -354,7 +353,6 @@ class TestBlocksToKeep:
 
         assert gone(top_pruned(12, 4)) == [9, 10, 11, 12]
         assert gone(bottom_pruned(12, 4)) == [1, 2, 3, 4]
-        assert last_blocks(12, 3) == [9, 10, 11] and last_blocks(3, 0) == []
 
     @pytest.mark.parametrize("depth", [1, 2, 5, 12])
     def test_as_many_go_as_asked(self, depth):
@@ -368,7 +366,3 @@ class TestBlocksToKeep:
     def test_too_many(self, prune, count):
         with pytest.raises(ModelError, match=f"there are 12 blocks, asked to prune {count}"):
             prune(12, count)
-
-    def test_what_cannot_be(self):
-        with pytest.raises(ModelError, match="asked for the last 4"):
-            last_blocks(3, 4)

@@ -24,12 +24,6 @@ def test_signs_and_tensors_make_no_difference():
     assert rank(signed.requires_grad_()).order.tolist() == [2, 0, 1]
 
 
-def test_rows_may_belong_to_some_neurons_only():
-    found = rank(EXAMPLE, ids=np.array([70, 7, 700]))
-    assert found.order.tolist() == [700, 70, 7]
-    assert [names.tolist() for names in per_label(found, 2)] == [[700, 70], [700]]
-
-
 def test_neurons_without_weight_come_last_in_an_order_of_the_seed():
     weights = np.zeros((200, 3))
     weights[[5, 50]] = [[1, 0, 2], [0, 3, 1]]
@@ -108,8 +102,6 @@ def test_a_share_becomes_a_count():
         (lambda: share_to_count(float("nan"), 100), "from 0 to 1"),
         (lambda: rank(np.zeros((4, 2))), "smaller l1"),
         (lambda: rank(np.array([[1.0, 2.0], [np.nan, 1.0]])), "neuron 1 for label 0"),
-        (lambda: rank(EXAMPLE, ids=np.arange(2)), "3 rows of weights, but 2 ids"),
-        (lambda: rank(EXAMPLE, ids=np.array([5, 5, 1])), "neuron 5 occurs twice"),
         (lambda: rank(np.zeros(4)), r"shape \(4,\)"),
         (lambda: rank(np.zeros((0, 3))), "shape"),
     ],

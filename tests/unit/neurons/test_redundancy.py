@@ -8,7 +8,7 @@ from scipy.spatial.distance import squareform
 from vestige.errors import AnalysisError, RepresentationError
 from vestige.neurons import matrix, redundancy
 from vestige.neurons.matrix import Neurons
-from vestige.neurons.redundancy import clusters_of, correlation_clusters, correlations, representatives
+from vestige.neurons.redundancy import Clusters, clusters_of, correlations, representatives
 
 
 def made(seed: int, rows: int = 80, widths=(20, 30, 25), sources: int = 15, noise: float = 0.7) -> Neurons:
@@ -26,11 +26,16 @@ def as_partition(of) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(of == cluster).tolist()) for cluster in np.unique(of)}
 
 
-def by_scipy(neurons: Neurons, threshold: float, method: str, absolute: bool = True) -> set[frozenset[int]]:
-    r = np.corrcoef(np.concatenate(neurons.layers, axis=1).astype(np.float64).T)
-    distance = 1 - (np.abs(r) if absolute else r)
+def clustered(neurons: Neurons, threshold: float) -> Clusters:
+    """The clusters of all neurons; constant ones, which correlate with themselves alone, stay apart."""
+    found = correlations(neurons)
+    return Clusters(np.arange(neurons.width), clusters_of(found, threshold, (found != 0).sum(1) == 1))
+
+
+def by_scipy(neurons: Neurons, threshold: float) -> set[frozenset[int]]:
+    distance = 1 - np.abs(np.corrcoef(np.concatenate(neurons.layers, axis=1).astype(np.float64).T))
     np.fill_diagonal(distance, 0)
-    return as_partition(fcluster(linkage(squareform(distance, checks=False), method), threshold, "distance"))
+    return as_partition(fcluster(linkage(squareform(distance, checks=False), "average"), threshold, "distance"))
 
 
 class TestCorrelations:
@@ -42,10 +47,6 @@ class TestCorrelations:
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, np.corrcoef(np.concatenate(neurons.layers, 1).T.astype(float)), atol=2e-7)
         np.testing.assert_array_equal(found, found.T)
-
-    def test_of_chosen_neurons_in_their_order(self):
-        neurons, ids = made(1), np.array([70, 3, 21, 0, 55])
-        np.testing.assert_allclose(correlations(neurons, ids), correlations(neurons)[np.ix_(ids, ids)], atol=2e-7)
 
     def test_stored_half_precision_is_read_as_its_float32(self):
         half = Neurons(tuple(layer.astype(np.float16) for layer in made(1).layers))
@@ -68,66 +69,38 @@ class TestCorrelations:
 
 
 class TestClusters:
-    @pytest.mark.parametrize("method", ["average", "complete"])
     @pytest.mark.parametrize("threshold", [0.05, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0])
     @pytest.mark.parametrize("seed", [0, 1])
-    def test_those_of_scipy_on_all_neurons_at_once(self, method, threshold, seed):
+    def test_those_of_scipy_on_all_neurons_at_once(self, threshold, seed):
         neurons = made(seed)
-        found = correlation_clusters(neurons, threshold, method)
-        assert as_partition(found.of) == by_scipy(neurons, threshold, method)
-
-    @pytest.mark.parametrize("threshold", [0.3, 0.8, 0.95])
-    def test_signs_may_matter(self, threshold):
-        neurons = made(4)
-        found = correlation_clusters(neurons, threshold, absolute=False)
-        assert as_partition(found.of) == by_scipy(neurons, threshold, "average", absolute=False)
-        assert found.count > correlation_clusters(neurons, threshold).count
+        assert as_partition(clustered(neurons, threshold).of) == by_scipy(neurons, threshold)
 
     @pytest.mark.filterwarnings("ignore:invalid value encountered in divide")
     @pytest.mark.parametrize("threshold", [0.3, 0.5])
-    @pytest.mark.parametrize("absolute", [True, False])
-    def test_those_of_neurox(self, threshold, absolute):
+    def test_those_of_neurox(self, threshold):
         theirs = pytest.importorskip("neurox.interpretation.clustering", reason="NeuroX is missing")
         neurons = made(5)
         neurons.layers[1][:, 4] = 7
-        expected = theirs.create_correlation_clusters(np.concatenate(neurons.layers, 1), absolute, threshold, "average")
-        found = correlation_clusters(neurons, threshold, absolute=absolute)
-        assert as_partition(found.of) == as_partition(expected)
+        expected = theirs.create_correlation_clusters(np.concatenate(neurons.layers, 1), True, threshold, "average")
+        assert as_partition(clustered(neurons, threshold).of) == as_partition(expected)
 
     def test_copies_are_found_within_and_across_layers(self):
         rng = np.random.default_rng(6)
         first = rng.normal(size=(60, 4)).astype(np.float32)
         neurons = Neurons((first, np.column_stack([-2 * first[:, 1] + 5, rng.normal(size=60), first[:, 3]])))
-        found = correlation_clusters(neurons, 0.1)
+        found = clustered(neurons, 0.1)
         assert found.of.tolist() == [0, 1, 2, 3, 1, 4, 3]
-        assert found.members(1).tolist() == [1, 4] and found.count == 5
-        assert found.sizes.tolist() == [1, 2, 1, 2, 1]
+        assert found.count == 5
         assert found.layers(neurons.offsets).tolist() == [1, 2, 1, 2, 1]
-        assert correlation_clusters(neurons, 0.1, within_layers=True).count == 7
-
-    def test_within_layers_is_every_layer_by_itself(self):
-        neurons = made(7)
-        found = correlation_clusters(neurons, 0.5, within_layers=True)
-        for layer, (start, stop) in enumerate(zip(neurons.offsets, neurons.offsets[1:], strict=False)):
-            alone = correlation_clusters(Neurons((neurons.layers[layer],)), 0.5)
-            assert as_partition(found.of[start:stop]) == as_partition(alone.of)
-        assert (found.layers(neurons.offsets) == 1).all()
 
     def test_constant_neurons_stay_alone_at_any_threshold(self):
         values = np.random.default_rng(8).normal(size=(30, 5)).astype(np.float32)
         values[:, [1, 4]] = 3
-        found = correlation_clusters(Neurons((values,)), 1.0)
+        found = clustered(Neurons((values,)), 1.0)
         assert found.of.tolist() == [0, 1, 0, 0, 2]
 
-    def test_chosen_neurons_keep_their_ids(self):
-        neurons, ids = made(9), np.array([60, 3, 45, 44, 7])
-        found = correlation_clusters(neurons, 0.9, ids=ids)
-        assert found.ids.tolist() == ids.tolist()
-        columns = Neurons((neurons.columns(ids),))
-        assert as_partition(found.of) == as_partition(correlation_clusters(columns, 0.9).of)
-
     def test_numbers_follow_the_first_neuron(self):
-        of = correlation_clusters(made(10), 0.4).of
+        of = clustered(made(10), 0.4).of
         firsts = [int(np.flatnonzero(of == cluster)[0]) for cluster in range(of.max() + 1)]
         assert firsts == sorted(firsts) and of[0] == 0
 
@@ -152,11 +125,12 @@ class TestRepresentatives:
     def test_they_are_less_redundant_than_the_best_neurons(self):
         neurons = made(11, rows=400, sources=8, noise=0.2)
         order = np.random.default_rng(0).permutation(neurons.width)
-        found = representatives(correlation_clusters(neurons, 0.5), order)
+        found = representatives(clustered(neurons, 0.5), order)
         assert len(found) == 8
         off = ~np.eye(8, dtype=bool)
-        assert np.abs(correlations(neurons, found)[off]).max() < 0.3
-        assert np.abs(correlations(neurons, order[:8])[off]).max() > 0.8
+        all_pairs = np.abs(correlations(neurons))
+        assert all_pairs[np.ix_(found, found)][off].max() < 0.3
+        assert all_pairs[np.ix_(order[:8], order[:8])][off].max() > 0.8
 
     def test_refused(self, clusters):
         with pytest.raises(AnalysisError, match="neuron 6 of the ranking is in no cluster"):
@@ -171,22 +145,8 @@ class TestRefused:
         neurons = made(12)
         neurons.layers[1][7, 5] = value
         with pytest.raises(RepresentationError, match=r"neuron 25 \(layer 1, unit 5\)"):
-            correlation_clusters(neurons)
-        assert len(correlations(neurons, [0, 1, 30])) == 3
+            correlations(neurons)
 
-    def test_ids_and_rows(self):
-        neurons = made(13)
-        for ids, message in (([75], "there are 75"), ([2, 2], "twice"), ([], "nothing correlates")):
-            with pytest.raises(AnalysisError, match=message):
-                correlation_clusters(neurons, ids=ids)
+    def test_a_single_row(self):
         with pytest.raises(AnalysisError, match="1 rows"):
-            correlations(Neurons((neurons.layers[0][:1],)))
-
-    def test_methods_for_which_parts_may_not_be_clustered_one_by_one(self):
-        with pytest.raises(AnalysisError, match="unknown method 'ward'"):
-            correlation_clusters(made(13), method="ward")
-
-    @pytest.mark.parametrize(("threshold", "absolute"), [(-0.1, True), (1.1, True), (2.1, False)])
-    def test_thresholds(self, threshold, absolute):
-        with pytest.raises(AnalysisError, match="a threshold of"):
-            correlation_clusters(made(14), threshold, absolute=absolute)
+            correlations(Neurons((made(13).layers[0][:1],)))

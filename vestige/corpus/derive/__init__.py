@@ -17,30 +17,27 @@ from typing import Any, NamedTuple, get_type_hints
 
 from vestige.corpus.catalog import entries
 from vestige.corpus.derive import clauses, odd_man_out, pairs, perturb, sentences, spans, tokens
-from vestige.corpus.derive.examples import Selection
+from vestige.corpus.derive.examples import Selection, story
 from vestige.corpus.options import check_options
-from vestige.corpus.types import Corpus, Level, Sentence
+from vestige.corpus.types import Corpus, Level, Sentence, flat_labels
 from vestige.errors import CorpusError
 
 _SHARED = ("lengths", "minimum")
 """Options that every sentence task has."""
 TREE = ("head", "deprel", "upos")
-CARRIERS = {
-    **dict.fromkeys(("head", "deprel", "upos", "xpos", "feats"), ("conllu", "gum")),
-    **dict.fromkeys(("brackets", "constituent"), ("brackets", "gum")),
-    "pos": ("brackets", "conll2000"),
+MAIN_CLAUSE = ((*TREE, "xpos"), (*TREE, "feats"))
+ANY_TREE = (("brackets",), ("head", "deprel"))
+ANNOTATIONS = {
+    "head": ("dependency heads", ("conllu", "gum")),
+    "deprel": ("dependency relations", ("conllu", "gum")),
+    "upos": ("universal parts of speech", ("conllu", "gum")),
+    "xpos": ("the treebank's own parts of speech", ("conllu", "gum")),
+    "feats": ("morphological features", ("conllu", "gum")),
+    "brackets": ("bracketed constituent trees", ("brackets", "gum")),
+    "constituent": ("constituents", ("brackets", "gum")),
+    "pos": ("parts of speech", ("brackets", "conll2000")),
 }
-"""Formats whose files can have an annotation."""
-MEANINGS = {
-    "head": "dependency heads",
-    "deprel": "dependency relations",
-    "upos": "universal parts of speech",
-    "xpos": "the treebank's own parts of speech",
-    "feats": "morphological features",
-    "brackets": "bracketed constituent trees",
-    "constituent": "constituents",
-    "pos": "parts of speech",
-}
+"""What each is, and the formats whose files can have it."""
 
 
 class Derived(NamedTuple):
@@ -54,32 +51,21 @@ class Derived(NamedTuple):
 
     def needed(self) -> str:
         """What it needs, in words."""
-        sets = [", ".join(f"{MEANINGS[name]} (task {name!r})" for name in names) for names in self.needs]
+        sets = [", ".join(f"{ANNOTATIONS[name][0]} (task {name!r})" for name in names) for names in self.needs]
         return "; or ".join(sets) or "words"
 
 
 DERIVED: dict[str, Derived] = {
     "sentence_length": Derived((), "sentence", "number of words, in six bins", sentences.sentence_length),
     "word_content": Derived((), "sentence", "which of some mid-frequency words it has", sentences.word_content),
-    "tree_depth": Derived(
-        (("brackets",), ("head", "deprel")), "sentence", "depth of the syntax tree", sentences.tree_depth
-    ),
+    "tree_depth": Derived(ANY_TREE, "sentence", "depth of the syntax tree", sentences.tree_depth),
     "top_constituents": Derived(
-        (("brackets",), ("head", "deprel")),
-        "sentence",
-        "sequence of top constituents, or of the root's dependents",
-        sentences.top_constituents,
+        ANY_TREE, "sentence", "sequence of top constituents, or of the root's dependents", sentences.top_constituents
     ),
     "bigram_shift": Derived((), "sentence", "were two neighbouring words swapped", perturb.bigram_shift),
-    "past_present": Derived(
-        ((*TREE, "xpos"), (*TREE, "feats")), "sentence", "tense of the main clause", clauses.past_present
-    ),
-    "subj_number": Derived(
-        ((*TREE, "xpos"), (*TREE, "feats")), "sentence", "number of the main clause's subject", clauses.subj_number
-    ),
-    "obj_number": Derived(
-        ((*TREE, "xpos"), (*TREE, "feats")), "sentence", "number of the main clause's object", clauses.obj_number
-    ),
+    "past_present": Derived(MAIN_CLAUSE, "sentence", "tense of the main clause", clauses.past_present),
+    "subj_number": Derived(MAIN_CLAUSE, "sentence", "number of the main clause's subject", clauses.subj_number),
+    "obj_number": Derived(MAIN_CLAUSE, "sentence", "number of the main clause's object", clauses.obj_number),
     "odd_man_out": Derived(
         (("upos",),), "sentence", "was a noun or verb replaced by another one", odd_man_out.odd_man_out
     ),
@@ -96,8 +82,12 @@ DERIVED: dict[str, Derived] = {
     "constituents": Derived((("constituent",), ("brackets",)), "span", "all phrases", spans.constituents),
     "pos_spans": Derived((("xpos",), ("pos",), ("upos",)), "span", "words with part of speech", spans.pos_spans),
     "noun_phrases": Derived((TREE,), "span", "noun phrases with their function", spans.noun_phrases),
-    "first_sentence": Derived((), "text", "the first sentence of every pair, alone", pairs.first_sentence),
-    "second_sentence": Derived((), "text", "the second sentence of every pair, alone", pairs.second_sentence),
+    "first_sentence": Derived(
+        (), "text", "the first sentence of every pair, alone", partial(pairs.alone, task="first_sentence")
+    ),
+    "second_sentence": Derived(
+        (), "text", "the second sentence of every pair, alone", partial(pairs.alone, task="second_sentence")
+    ),
 }
 
 
@@ -166,7 +156,7 @@ def _find(corpus: Corpus, task: str) -> Derived:
 
 def _lacking(corpus: Corpus, task: str, derived: Derived, available: frozenset[str]) -> CorpusError:
     lacking = [[name for name in names if name not in available] for names in derived.needs]
-    formats = [{*CARRIERS[names[0]]}.intersection(*(CARRIERS[name] for name in names)) for names in derived.needs]
+    formats = [set.intersection(*({*ANNOTATIONS[name][1]} for name in names)) for names in derived.needs]
     having = [
         entry.name
         for entry in entries()
@@ -194,21 +184,8 @@ def _annotated(corpus: Corpus, task: str, derived: Derived, annotate: tokens.Ann
             replace(s, annotations={**s.annotations, task: labels}) for s, labels in labelled if labels is not None
         )
         lost = len(items) - len(splits[split])
-        stories.append(
-            f"{split}: {len(items) - lost} of {len(items)} sentences used"
-            + (f"; left out: {lost} without a whole tree" if lost else "")
-            + f"; labels: {_counts(splits[split], task, derived.level)}"
-        )
+        given = Counter(flat_labels((s.annotations[task] for s in splits[split]), derived.level))
+        left_out = f"{lost} without a whole tree" if lost else ""
+        stories.append(story(split, len(splits[split]), len(items), left_out, given))
     notes = (*corpus.notes, f"derived: {task}: {how}", *stories)
     return Corpus(f"{corpus.name}+{task}", splits, {**corpus.levels, task: derived.level}, notes)
-
-
-def _counts(items: tuple[Sentence, ...], task: str, level: Level) -> str:
-    labels = Counter(
-        label
-        for sentence in items
-        for item in sentence.annotations[task]
-        for label in ([item] if level == "token" else item.labels)
-    ).most_common()
-    more = f" and {len(labels) - 20} more" if len(labels) > 20 else ""
-    return ", ".join(f"{label} {count}" for label, count in labels[:20]) + more

@@ -215,14 +215,19 @@ class Selection:
 
     def _story(self, split: str) -> str:
         lost = ", ".join(f"{count} {reason}" for reason, count in self.left_out[split].most_common() if count)
-        labels = Counter(e.label for e in self.examples[split]).most_common()
-        counts = ", ".join(f"{label} {count}" for label, count in labels[:20])
-        return (
-            f"{split}: {len(self.examples[split])} of {len(self.corpus.splits[split])} sentences used"
-            + (f"; left out: {lost}" if lost else "")
-            + (f"; labels: {counts}" if counts else "")
-            + (f" and {len(labels) - 20} more" if len(labels) > 20 else "")
-        )
+        labels = Counter(e.label for e in self.examples[split])
+        return story(split, len(self.examples[split]), len(self.corpus.splits[split]), lost, labels)
+
+
+def story(split: str, used: int, given: int, left_out: str, labels: Counter[str]) -> str:
+    """What became of the sentences of a split, in words."""
+    counts = ", ".join(f"{label} {count}" for label, count in labels.most_common(20))
+    return (
+        f"{split}: {used} of {given} sentences used"
+        + (f"; left out: {left_out}" if left_out else "")
+        + (f"; labels: {counts}" if counts else "")
+        + (f" and {len(labels) - 20} more" if len(labels) > 20 else "")
+    )
 
 
 def folded(words: Iterable[str]) -> str:

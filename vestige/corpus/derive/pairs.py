@@ -5,29 +5,18 @@ a split comes once, for the same words twice would be the same vectors twice. La
 and are left behind.
 """
 
-from collections.abc import Callable
-
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import CorpusError
 
 
-def first_sentence(corpus: Corpus) -> Corpus:
-    """The corpus of the first sentences: premises, questions."""
-    return _alone(corpus, "first_sentence", lambda pair: pair.words)
-
-
-def second_sentence(corpus: Corpus) -> Corpus:
-    """The corpus of the second sentences: hypotheses, passages."""
-    return _alone(corpus, "second_sentence", lambda pair: pair.second)
-
-
-def _alone(corpus: Corpus, task: str, side: Callable[[Sentence], tuple[str, ...]]) -> Corpus:
+def alone(corpus: Corpus, task: str) -> Corpus:
+    """The corpus of the first sentences (premises, questions), or of the second ones (hypotheses, passages)."""
     splits, stories = {}, []
     for split, items in corpus.splits.items():
         pairs = [sentence for sentence in items if sentence.second]
         once: dict[tuple[str, ...], Sentence] = {}
         for pair in pairs:
-            once.setdefault(side(pair), pair)
+            once.setdefault(pair.words if task == "first_sentence" else pair.second, pair)
         splits[split] = tuple(
             Sentence(pair.id, words, annotations={task: None}, source=pair.source) for words, pair in once.items()
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vestige.corpus.readers.text import files_below, read_lines
-from vestige.corpus.types import Sentence, Span, stable_ids
+from vestige.corpus.types import Sentence, Span, with_ids
 from vestige.errors import CorpusError
 
 WRAPPERS = frozenset(("", "ROOT", "TOP", "S1", "VROOT"))
@@ -118,14 +118,10 @@ def read_brackets(
     found = []
     for file in files_below(path, suffixes):
         for line, tree in parse_trees(read_lines(file), file, function_tags=function_tags):
-            leaves = tree.preterminals
-            tags = {"pos": tuple(leaf.label for leaf in leaves)}
-            found.append((f"{file}:{line}", tuple(leaf.word for leaf in leaves), {**tags, **constituents(tree)}))
-    ids = stable_ids(" ".join(words) for _, words, _ in found)
-    return [
-        Sentence(id=id_, words=words, annotations=annotations, source=source)
-        for id_, (source, words, annotations) in zip(ids, found, strict=True)
-    ]
+            tags = tuple(leaf.label for leaf in tree.preterminals)
+            annotations = {"pos": tags, **constituents(tree)}
+            found.append(Sentence("", tree.words, annotations=annotations, source=f"{file}:{line}"))
+    return with_ids(found)
 
 
 def constituents(tree: Tree) -> dict[str, Any]:

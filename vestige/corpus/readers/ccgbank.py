@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vestige.corpus.readers.text import files_below, read_lines
-from vestige.corpus.types import Sentence, stable_ids
+from vestige.corpus.types import Sentence, with_ids
 from vestige.errors import CorpusError
 
 _ID = re.compile(r"ID=(\S+)")
@@ -23,18 +23,11 @@ def read_ccgbank(path: str | Path | Sequence[str | Path], *, suffixes: Sequence[
                 match = _ID.match(line)
                 given = match[1] if match else ""
             elif line.strip():
-                found.append((f"{file}:{number}", given, _leaves(line, file, number)))
+                words, categories, tags = zip(*_leaves(line, file, number), strict=True)
+                annotations = {"ccg": categories, "pos": tags}
+                found.append(Sentence(given, words, annotations=annotations, source=f"{file}:{number}"))
                 given = ""
-    made = stable_ids(" ".join(word for word, _, _ in leaves) for _, _, leaves in found)
-    return [
-        Sentence(
-            id=given or id_,
-            words=tuple(word for word, _, _ in leaves),
-            annotations={"ccg": tuple(c for _, c, _ in leaves), "pos": tuple(tag for _, _, tag in leaves)},
-            source=source,
-        )
-        for id_, (source, given, leaves) in zip(made, found, strict=True)
-    ]
+    return with_ids(found)
 
 
 def _leaves(line: str, file: Path, number: int) -> list[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from annotated_types import MinLen
 
 from vestige.corpus.readers.text import blocks, read_lines
-from vestige.corpus.types import Sentence, stable_ids
+from vestige.corpus.types import Sentence, with_ids
 from vestige.errors import CorpusError
 
 
@@ -47,12 +47,9 @@ def read_columns(
             for task, column in columns.items():
                 labels[task].extend([fields[column]] * len(parts))
         if words:
-            found.append((f"{path}:{start}", tuple(words), {task: tuple(row) for task, row in labels.items()}))
-    ids = stable_ids(" ".join(words) for _, words, _ in found)
-    return [
-        Sentence(id=id_, words=words, annotations=labels, source=source)
-        for id_, (source, words, labels) in zip(ids, found, strict=True)
-    ]
+            annotations = {task: tuple(row) for task, row in labels.items()}
+            found.append(Sentence("", tuple(words), annotations=annotations, source=f"{path}:{start}"))
+    return with_ids(found)
 
 
 def read_conll2000(path: str | Path) -> list[Sentence]:

@@ -10,15 +10,11 @@ from pathlib import Path
 import conllu
 
 from vestige.corpus.readers.text import blocks, read_lines
-from vestige.corpus.types import Sentence, stable_ids
+from vestige.corpus.types import Sentence, with_ids
 from vestige.errors import CorpusError
 
-
-def _raw(row: list[str], column: int) -> str:
-    return row[column]
-
-
-_FIELD_PARSERS = dict.fromkeys(("xpos", "feats", "deps", "misc"), _raw)
+_FIELD_PARSERS = dict.fromkeys(("xpos", "feats", "deps", "misc"), lambda row, column: row[column])
+"""Columns that are kept as they are written."""
 
 
 def read_conllu(path: str | Path) -> list[Sentence]:
@@ -29,16 +25,11 @@ def read_conllu(path: str | Path) -> list[Sentence]:
 
 def parse_conllu(lines: list[str], path: Path, *, ids: Container[str] | None = None) -> list[Sentence]:
     """The same from the lines of a file already read; of `ids`, if given, alone."""
-    parsed = []
-    for line, block in blocks(lines):
-        if all(row.startswith("#") for row in block) or (ids is not None and _sentence_id(block) not in ids):
-            continue
-        parsed.append((f"{path}:{line}", *_parse_block(path, line, block)))
-    fallback = stable_ids(" ".join(words) for _, _, words, _ in parsed)
-    return [
-        Sentence(id=given or made, words=words, annotations=annotations, source=source)
-        for (source, given, words, annotations), made in zip(parsed, fallback, strict=True)
-    ]
+    return with_ids(
+        _parse_block(path, line, block)
+        for line, block in blocks(lines)
+        if not all(row.startswith("#") for row in block) and (ids is None or _sentence_id(block) in ids)
+    )
 
 
 def _sentence_id(block: list[str]) -> str:
@@ -46,7 +37,7 @@ def _sentence_id(block: list[str]) -> str:
     return next((value.strip() for key, _, value in comments if key.strip() == "sent_id"), "")
 
 
-def _parse_block(path: Path, line: int, block: list[str]) -> tuple[str, tuple[str, ...], dict]:
+def _parse_block(path: Path, line: int, block: list[str]) -> Sentence:
     for offset, row in enumerate(block):
         if not row.startswith("#") and row.count("\t") != 9:
             raise CorpusError(
@@ -68,12 +59,8 @@ def _parse_block(path: Path, line: int, block: list[str]) -> tuple[str, tuple[st
                 f"{path}:{line}: word {token['id']} has head {token['head']}, but there are {len(words)} words",
                 fix="repair the sentence that starts there",
             )
-    annotations = {
-        "upos": tuple(token["upos"] or "_" for token in words),
-        "xpos": tuple(token["xpos"] or "_" for token in words),
-        "deprel": tuple(token["deprel"] or "_" for token in words),
-        "lemma": tuple(token["lemma"] or "_" for token in words),
-        "feats": tuple(token["feats"] or "_" for token in words),
-        "head": tuple(-1 if token["head"] is None else token["head"] for token in words),
-    }
-    return tree.metadata.get("sent_id", ""), tuple(token["form"] for token in words), annotations
+    columns = ("upos", "xpos", "deprel", "lemma", "feats")
+    annotations = {column: tuple(token[column] or "_" for token in words) for column in columns}
+    annotations["head"] = tuple(-1 if token["head"] is None else token["head"] for token in words)
+    forms = tuple(token["form"] for token in words)
+    return Sentence(tree.metadata.get("sent_id", ""), forms, annotations=annotations, source=f"{path}:{line}")

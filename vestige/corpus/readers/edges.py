@@ -6,7 +6,7 @@ from typing import Any
 from vestige.corpus.readers.notes import Noted
 from vestige.corpus.readers.records import as_kind, field, read_records
 from vestige.corpus.readers.text import read_lines
-from vestige.corpus.types import Sentence, Span, SpanPair, stable_ids
+from vestige.corpus.types import Sentence, Span, SpanPair, with_ids
 from vestige.errors import CorpusError
 
 
@@ -18,7 +18,7 @@ def read_edges(path: str | Path, task: str = "edge") -> Noted:
     targets ask nothing: they are left out and counted in the notes.
     """
     path = Path(path)
-    found: list[tuple[str, tuple[str, ...], tuple[Span | SpanPair, ...]]] = []
+    found: list[Sentence] = []
     shapes: set[type] = set()
     kinds: set[type] = set()
     without = 0
@@ -38,13 +38,8 @@ def read_edges(path: str | Path, task: str = "edge") -> Noted:
             )
         if len(kinds) > 1:
             raise CorpusError(f"{source}: labels mix text and numbers", fix="write all labels the same way")
-        found.append((source, words, items))
-    ids = stable_ids(" ".join(words) for _, words, _ in found)
-    sentences = (
-        Sentence(id_, words, annotations={task: items}, source=source)
-        for id_, (source, words, items) in zip(ids, found, strict=True)
-    )
-    return Noted(sentences, [f"{path}: {without} records without targets left out"] if without else [])
+        found.append(Sentence("", words, annotations={task: items}, source=source))
+    return Noted(with_ids(found), [f"{path}: {without} records without targets left out"] if without else [])
 
 
 def _item(source: str, target: dict[str, Any], given: list[str | int], words: int) -> Span | SpanPair:

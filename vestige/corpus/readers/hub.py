@@ -14,7 +14,7 @@ from shlex import quote
 from typing import Any
 
 from vestige.corpus.readers.notes import Noted
-from vestige.corpus.types import Level, Sentence, stable_ids
+from vestige.corpus.types import Level, Sentence, with_ids
 from vestige.errors import CorpusError
 from vestige.files import check_file, read_file
 
@@ -100,15 +100,10 @@ class _Columns:
             first = _words(row[self.words], self.words, where)
             other = _words(row[self.second], self.second, where) if self.second else ()
             if first and (other or not self.second):
-                found.append((where, (first, other), self._annotations(where, row, convert)))
+                found.append(Sentence("", first, other, self._annotations(where, row, convert), where))
             elif self.label:
                 raise CorpusError(f"{where}: a labelled row without words", fix="remove it from the data set")
-        ids = stable_ids("\t".join(" ".join(words) for words in segments if words) for _, segments, _ in found)
-        sentences = (
-            Sentence(id_, *segments, annotations, where)
-            for id_, (where, segments, annotations) in zip(ids, found, strict=True)
-        )
-        return Noted(sentences, [f"{place}: {unlabelled} rows without a label left out"] if unlabelled else [])
+        return Noted(with_ids(found), [f"{place}: {unlabelled} rows without a label left out"] if unlabelled else [])
 
     def _annotations(self, where: str, row: Mapping[str, Any], convert: Convert | None) -> dict[str, Any]:
         if convert is None or self.label is None or self.task is None:
@@ -189,7 +184,8 @@ def _load(source: str | Path, config: str | None, revision: str | None) -> Mappi
                 found = load_from_disk(str(path))
             elif path.exists() and not path.is_dir():
                 _check_depth(path)
-                found = load_dataset(_module(path), data_files=str(path), **_separator(path))
+                separator = {"sep": "\t"} if path.suffix == ".tsv" else {}
+                found = load_dataset(_module(path), data_files=str(path), **separator)
             elif path.is_dir():
                 for file in sorted(path.rglob("*")):
                     if not file.is_dir():
@@ -243,10 +239,6 @@ def _module(path: Path) -> str:
             fix=f"name it with one of {', '.join(FILES)}",
         )
     return FILES[path.suffix]
-
-
-def _separator(path: Path) -> dict[str, str]:
-    return {"sep": "\t"} if path.suffix == ".tsv" else {}
 
 
 def _unreachable(id_: str, error: Exception) -> CorpusError:

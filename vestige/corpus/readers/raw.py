@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from vestige.corpus.readers.text import blocks, read_lines
-from vestige.corpus.types import Sentence, stable_ids
+from vestige.corpus.types import Sentence, with_ids
 from vestige.errors import CorpusError
 
 Unit = Literal["line", "paragraph"]
@@ -17,9 +17,8 @@ def read_text(path: str | Path, unit: Unit = "line") -> list[Sentence]:
     Words are what white space separates; headings such as WikiText's ` = Title = ` are lines like others.
     """
     path = Path(path)
-    found = [(line, tuple(text.split())) for line, text in _units(read_lines(path), unit)]
-    ids = stable_ids(" ".join(words) for _, words in found)
-    return [Sentence(id_, words, source=f"{path}:{line}") for id_, (line, words) in zip(ids, found, strict=True)]
+    found = _units(read_lines(path), unit)
+    return with_ids(Sentence("", tuple(text.split()), source=f"{path}:{line}") for line, text in found)
 
 
 def _units(lines: list[str], unit: Unit) -> Iterator[tuple[int, str]]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from vestige.corpus.readers.text import read_lines
-from vestige.corpus.types import Sentence, stable_ids
+from vestige.corpus.types import Sentence, with_ids
 from vestige.errors import CorpusError
 
 _SPLITS = {"tr": "train", "va": "dev", "te": "test"}
@@ -12,7 +12,7 @@ _SPLITS = {"tr": "train", "va": "dev", "te": "test"}
 def read_senteval(path: str | Path, task: str = "label") -> dict[str, list[Sentence]]:
     """Sentences by split; the last field is the sentence, its tokens are the words."""
     path = Path(path)
-    rows: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {split: [] for split in _SPLITS.values()}
+    rows: dict[str, list[Sentence]] = {split: [] for split in _SPLITS.values()}
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -31,13 +31,6 @@ def read_senteval(path: str | Path, task: str = "label") -> dict[str, list[Sente
         words = tuple(fields[-1].split())
         if not words:
             raise CorpusError(f"{path}:{number}: an empty sentence", fix="remove the line")
-        rows[_SPLITS[fields[0]]].append((f"{path}:{number}", fields[1].strip(), words))
-    return {split: _sentences(found, task) for split, found in rows.items() if found}
-
-
-def _sentences(rows: list[tuple[str, str, tuple[str, ...]]], task: str) -> list[Sentence]:
-    ids = stable_ids(" ".join(words) for _, _, words in rows)
-    return [
-        Sentence(id_, words, annotations={task: label}, source=source)
-        for id_, (source, label, words) in zip(ids, rows, strict=True)
-    ]
+        annotations = {task: fields[1].strip()}
+        rows[_SPLITS[fields[0]]].append(Sentence("", words, annotations=annotations, source=f"{path}:{number}"))
+    return {split: with_ids(found) for split, found in rows.items() if found}

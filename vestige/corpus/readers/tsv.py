@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vestige.corpus.readers.notes import Noted
 from vestige.corpus.readers.text import read_lines
-from vestige.corpus.types import Sentence, stable_ids
+from vestige.corpus.types import Sentence, with_ids
 from vestige.errors import CorpusError
 
 Column = str | int
@@ -51,20 +51,16 @@ def read_tsv(
             if value in skip_labels:
                 skipped += 1
             else:
-                rows.append((source, _number(source, value) if numeric else _text(source, value), words, others))
+                annotations = {task: _number(source, value) if numeric else _text(source, value)}
+                rows.append(Sentence("", words, others, annotations, source))
         except CorpusError:
             if not skip_broken:
                 raise
             broken += 1
     if not rows and not skipped and not broken:
         raise CorpusError(f"{path}: a header and no rows", fix="check the path and that the file is whole")
-    ids = stable_ids(" ".join(words) + "\t" * bool(others) + " ".join(others) for _, _, words, others in rows)
-    sentences = (
-        Sentence(id_, words, others, {task: value}, source)
-        for id_, (source, value, words, others) in zip(ids, rows, strict=True)
-    )
     notes = [f"{path}: {skipped} rows labelled {' or '.join(skip_labels)} left out"] if skipped else []
-    return Noted(sentences, [*notes, *([f"{path}: {broken} broken rows left out"] if broken else [])])
+    return Noted(with_ids(rows), [*notes, *([f"{path}: {broken} broken rows left out"] if broken else [])])
 
 
 def table_lines(path: Path) -> list[str]:

@@ -9,9 +9,10 @@ marks), and the words "<S>" and "</S>" are read as the sentence markers.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -166,6 +167,17 @@ class CharacterEncoder:
         """Name, kind, size and device."""
         size = sum(weights.numel() for weights in self.network.parameters())
         return one_line(self, self.kind, size, self.limit, self.device)
+
+    def random_twin(self, seed: int = 1234) -> Self:
+        """The same architecture with freshly drawn weights."""
+        made = copy(self)
+        made.__dict__.pop("fingerprint", None)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            made.network = type(self.network)(self.network.settings).to(self.device).eval()
+        made.name = f"{self.name} (random twin)"
+        made.reset()
+        return made
 
     def contextualize(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         """Layers 1 and up, (sentences, tokens, width), from the embedded tokens of padded sentences."""

@@ -159,13 +159,6 @@ class ElmoEncoder(CharacterEncoder):
         self._state = tuple(torch.cat([end, part[:, :, rows:]], 2) for end, part in zip(ends, known, strict=True))
         return layers
 
-    def random_twin(self, seed: int = 1234) -> "ElmoEncoder":
-        """The same architecture with freshly drawn weights."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = BiLM(self.network.settings)
-        return ElmoEncoder(network, f"{self.name} (random twin)", self.device, self.sequential)
-
 
 def is_elmo(path: str | Path) -> bool:
     """Whether the folder holds a published ELMo, or one of its two files."""

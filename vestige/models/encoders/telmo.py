@@ -131,13 +131,6 @@ class TelmoEncoder(CharacterEncoder):
     def contextualize(self, tokens: Tensor, lengths: Tensor) -> list[Tensor]:
         return self.network(tokens, lengths)
 
-    def random_twin(self, seed: int = 1234) -> "TelmoEncoder":
-        """The same architecture with freshly drawn weights."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = BiTransformer(self.network.settings)
-        return TelmoEncoder(network, f"{self.name} (random twin)", self.device, self.special, self.markers)
-
 
 def is_telmo(path: str | Path) -> bool:
     """Whether it is a model archive, or a folder with one or with what one unpacks to."""

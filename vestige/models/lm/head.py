@@ -101,7 +101,9 @@ def head_path(file: str | None, encoder: HuggingFaceEncoder) -> Path | None:
     if encoder.head is not None:
         return None
     mine = embeddings_digest(encoder)
-    return next((made.with_suffix(".safetensors") for made in SHIPPED.glob("*.json") if _fits(made, mine)), None)
+    records = {made: json.loads(made.read_text()) for made in SHIPPED.glob("*.json")}
+    fitting = (made for made, record in records.items() if record["embeddings"] == mine)
+    return next((made.with_suffix(".safetensors") for made in fitting), None)
 
 
 def head_identity(file: str | None, encoder: HuggingFaceEncoder) -> str | None:
@@ -126,10 +128,6 @@ def fitted_block(file: str | None, encoder: HuggingFaceEncoder) -> int | None:
 def embeddings_digest(encoder: HuggingFaceEncoder) -> str:
     """By what a shipped head knows the encoder it was fitted on."""
     return digest_chunks([encoder.model.get_input_embeddings().weight.detach().float().cpu().numpy().tobytes()])
-
-
-def _fits(record: Path, embeddings: str) -> bool:
-    return json.loads(record.read_text())["embeddings"] == embeddings
 
 
 @dataclass(frozen=True)

@@ -149,19 +149,14 @@ def head_of(encoder: HuggingFaceEncoder, embeddings: Tensor | None = None) -> Wh
         )
     if embeddings is None:
         return WholeHead(encoder.head)
-    if not is_tied(encoder.head):
+    scores: Module | None = encoder.head.get_output_embeddings()
+    if scores is None or scores.weight is not encoder.head.get_input_embeddings().weight:
         raise AnalysisError(
             f"the head of {encoder.name} is not tied to its embeddings", fix='use head="reference" or "own"'
         )
     made = deepcopy(encoder.head)
     made.get_output_embeddings().weight = Parameter(embeddings.detach().clone(), requires_grad=False)
     return WholeHead(made)
-
-
-def is_tied(whole: PreTrainedModel) -> bool:
-    """Are the scores computed with the input embeddings?"""
-    output: Module | None = whole.get_output_embeddings()
-    return output is not None and output.weight is whole.get_input_embeddings().weight
 
 
 def check_head(head: Head, encoder: HuggingFaceEncoder) -> None:

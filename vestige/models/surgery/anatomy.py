@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from vestige.errors import ModelError
-
 
 class Seen(NamedTuple):
     """What went through a module during a forward pass."""
@@ -48,20 +46,6 @@ def block_list(model: Module, depth: int) -> str | None:
     outermost = [path for path in found if not any(path.startswith(f"{other}.") for other in found)]
     fitting = [path for path in outermost if len(found[path]) == depth]
     return fitting[0] if len(fitting) == 1 else None
-
-
-def blocks(model: Module, depth: int) -> ModuleList:
-    """The blocks of a model that has one per layer."""
-    path = block_list(model, depth)
-    if path is None:
-        raise ModelError(
-            f"{type(model).__name__} has no list of {depth} blocks: its layers share parameters, or are kept "
-            "in a way not seen before",
-            fix="choose a model whose layers have blocks of their own",
-        )
-    found = model.get_submodule(path)
-    assert isinstance(found, ModuleList)
-    return found
 
 
 def final_norm(model: Module, depth: int, run: Callable[[], object]) -> str | None:

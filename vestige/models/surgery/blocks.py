@@ -215,13 +215,6 @@ def bottom_pruned(depth: int, count: int) -> list[int]:
     return list(range(count, depth))
 
 
-def last_blocks(depth: int, count: int) -> list[int]:
-    """The top `count` blocks."""
-    if not 0 <= count <= depth:
-        raise ModelError(f"there are {depth} blocks, asked for the last {count}", fix=f"choose 0 to {depth}")
-    return list(range(depth - count, depth))
-
-
 def _check_count(depth: int, count: int) -> None:
     if not 0 <= count < depth:
         raise ModelError(f"there are {depth} blocks, asked to prune {count}", fix=f"choose 0 to {depth - 1}")

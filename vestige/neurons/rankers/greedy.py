@@ -10,7 +10,7 @@ A neuron's density given those picked follows from a Cholesky factor per label t
 column a pick; no covariance of all neurons is ever made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,7 +103,7 @@ def _greedy(
         if len(picked) == most:
             return np.array(picked)
         products = torch.zeros_like(gaussians.means)
-        for span in _spans(len(labels), len(pool)):
+        for span in row_blocks(len(labels), max(1, BLOCK_BYTES // (8 * len(pool)))):
             block = scale.columns(neurons, span, pool).double()
             products.index_add_(0, torch.from_numpy(labels[span]), block * block[:, best : best + 1])
         gaussians = gaussians.given(best, products)
@@ -111,10 +111,6 @@ def _greedy(
 
 def _log_shares(found: Moments) -> Tensor:
     return torch.from_numpy(np.log(found.counts / found.counts.sum())).float()
-
-
-def _spans(rows: int, width: int) -> Iterator[slice]:
-    return row_blocks(rows, max(1, BLOCK_BYTES // (8 * width)))
 
 
 @dataclass(frozen=True)

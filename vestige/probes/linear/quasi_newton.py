@@ -174,15 +174,15 @@ class _Search:
 
     def run(self, weights: Tensor, tolerance: float, max_passes: int) -> Fit:
         at = self._evaluate(weights)
-        gap = self._gap(at, weights)
+        gap = duality_gap(at, weights, self.penalty)
         while self.passes < max_passes and not self._done(gap, at, weights, tolerance):
             moved, next_at = self._line_search(weights, at, gap > tolerance)
             if moved is None:
                 break
-            step = moved - weights
-            self._remember(step, self._smooth(next_at, moved) - self._smooth(at, weights))
+            self.steps.append(moved - weights)
+            self.changes.append(self._smooth(next_at, moved) - self._smooth(at, weights))
             weights, at = moved, next_at
-            gap = self._gap(at, weights)
+            gap = duality_gap(at, weights, self.penalty)
         return Fit(weights, self._objective(at, weights).float(), gap.float(), self.passes)
 
     def _evaluate(self, weights: Tensor) -> Evaluation:
@@ -191,9 +191,6 @@ class _Search:
 
     def _objective(self, at: Evaluation, weights: Tensor) -> Tensor:
         return at.loss + self.penalty.value(weights[:, :-1])
-
-    def _gap(self, at: Evaluation, weights: Tensor) -> Tensor:
-        return duality_gap(at, weights, self.penalty)
 
     def _done(self, gap: Tensor, at: Evaluation, weights: Tensor, tolerance: float) -> bool:
         steep = self._pseudo_gradient(at, weights).abs().amax((1, 2)) > tolerance
@@ -273,7 +270,3 @@ class _Search:
             size[~good] *= 0.5
             size[size < 1e-6] = 0.0
         return None, at
-
-    def _remember(self, step: Tensor, change: Tensor) -> None:
-        self.steps.append(step)
-        self.changes.append(change)
