@@ -6,7 +6,7 @@ from typing import Any
 
 from vestige.cache import read_checked, write_checked
 from vestige.corpus.types import Corpus, Level, Sentence, Span, SpanPair, Task
-from vestige.digest import digest_chunks
+from vestige.digest import digest_json
 from vestige.errors import DamageError
 
 
@@ -40,7 +40,7 @@ def _content(task: Task) -> tuple[str, bytes]:
             },
         }
         text = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        task.__dict__["stored"] = digest_chunks([text]), text
+        task.__dict__["stored"] = digest_json(content), text
     return task.__dict__["stored"]
 
 

@@ -72,7 +72,7 @@ class Board:
         stack = [failure.step.key]
         while stack:
             for reader in self.readers[stack.pop()]:
-                if self.states[reader] not in ("failed", "lost"):
+                if self.states[reader] not in ("failed", "lost", "done"):
                     self.states[reader] = "lost"
                     self.failures[reader] = failure
                     stack.append(reader)

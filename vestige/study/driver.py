@@ -13,6 +13,7 @@ from vestige.study.board import Board
 from vestige.study.claims import held, release
 from vestige.study.engines.engine import Answer, Engine
 from vestige.study.failures import Failure
+from vestige.study.housekeeping import size_text
 from vestige.study.record import Record
 from vestige.study.screen import Screen
 from vestige.study.space import Space
@@ -157,8 +158,12 @@ class Driver:
                     self.board.again(dropped.key)
             self._first(step)
             return
-        if not waiting:
-            raise RuntimeError(f"steps wait for each other: {[step.title for step in self.board.of('waiting')][:3]}")
+        for step in self.board.of("waiting"):  # hidden states that nothing reads any more, or whose tokens are counted
+            if step.done:
+                self.board.states[step.key] = "done"
+                continue
+            size = self.space.at_once(step) or self.space.size(step)
+            self.board.fail(_too_large(step, size, self.space.limit or 0))
 
     def _first(self, step: Step) -> None:
         """Have the inputs of a step made before those of any other."""
@@ -170,6 +175,6 @@ def _too_large(step: Step, needed: int, limit: int) -> Failure:
     return Failure(
         step,
         "VestigeError",
-        f"it reads hidden states of {needed / 1e9:.2f} GB at once, and the study may keep {limit / 1e9:.2f} GB",
+        f"it takes hidden states of {size_text(needed)} at once, and the study may keep {size_text(limit)}",
         "raise the limit (disk of the engine), or keep hidden states as float16 (compute: {dtype: float16})",
     )

@@ -156,7 +156,7 @@ class _Maker:
         }
         load = self.plan.loads[name, run]
         task = next(task for task in self.tasks.values() if task.corpus is read)
-        content = [origin.key, read.words_digests, folders and [*folders], splits, placed_how, compute.on_unknown]
+        content = [origin.key, read.words_digests, sorted(folders), sorted(splits), placed_how, compute.on_unknown]
         self.plan.extracts[name, run, corpus] = Extract(
             key=digest_json(["extract", *content, libraries()]),
             cache=str(self.root),
@@ -206,8 +206,7 @@ class _Maker:
         side = _side(mine, parameters)
         other = None if reference is None else _side(reference, parameters)
         encoded = [*mine.how.values(), *self._placed(mine.origin.model)]
-        words = {split: corpus.words_digests[split] for split in corpus.splits}
-        data = digest_json([words, task.digest(corpus.splits) if parameters.uses_labels else None, encoded])
+        data = digest_json([task.digests if parameters.uses_labels else corpus.words_digests, encoded])
         content = [data, analysis.name, parameters.version, parameters.parameters(), threads, baseline]
         reads = [each for each in (mine, reference) if each is not None]
         loads = needs_model(type(parameters)) or trains or own is not None

@@ -49,6 +49,10 @@ class Space:
             step.drop()
         return dropped
 
+    def size(self, step: Step) -> int:
+        """Bytes of the hidden states that a step makes."""
+        return step.size() if isinstance(step, Extract) else 0
+
     def at_once(self, step: Step) -> int:
         """Bytes of all hidden states that a step reads."""
         return sum(self.extracts[key].size() for key in step.inputs if key in self.extracts)

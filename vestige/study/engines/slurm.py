@@ -28,6 +28,8 @@ _MOST = 1000
 """Jobs of an array: clusters allow 1001 by default."""
 _LOOK_EVERY = 5.0
 """Seconds between two looks at the queue."""
+_GATHER = 10.0
+"""Seconds that a short step waits for others to share a job with, while other jobs are under way."""
 _POLL = 0.5
 _LOST = "its SLURM job ended without an answer (cancelled, killed or out of memory)"
 _AGAIN = "see the log of the job; give the step more memory or minutes (engine: memory, minutes)"
@@ -70,6 +72,8 @@ class Slurm(Engine):
         self.answers.mkdir(parents=True)
         self._ready: list[Step] = []
         self._jobs: list[_Job] = []
+        self._since: dict[str, float] = {}
+        """Since when steps that ask for the same wait for company."""
         self._looked = 0.0
 
     def has_room(self, step: Step) -> bool:
@@ -80,19 +84,26 @@ class Slurm(Engine):
         self._ready.append(step)
 
     def wait(self, seconds: float) -> list[Answer]:
-        self._send()
         end = time.monotonic() + seconds
-        while not (found := [*self._answered(), *self._lost()]) and time.monotonic() < end and self._jobs:
+        while True:
+            self._send()
+            found = [*self._answered(), *self._lost()]
+            if found or time.monotonic() >= end or not (self._jobs or self._ready):
+                return found
             time.sleep(_POLL)
-        return found
 
     def _send(self) -> None:
-        """Submit what is ready: an array for steps that ask for the same."""
+        """Submit what is ready: an array for steps that ask for the same. Short ones wait a little for company."""
         groups: dict[str, list[Step]] = {}
         for step in self._ready:
             groups.setdefault(json.dumps(self._asked(step)), []).append(step)
-        self._ready = []
         for asked, steps in groups.items():
+            short, full = steps[0].kind not in _LONG, len(steps) >= self.settings.pack
+            since = self._since.setdefault(asked, time.monotonic())
+            if short and not full and self._jobs and time.monotonic() - since < _GATHER:
+                continue
+            del self._since[asked]
+            self._ready = [step for step in self._ready if step not in steps]
             packs = [*self._packs(steps)]
             for at in range(0, len(packs), _MOST):
                 self._array(json.loads(asked), packs[at : at + _MOST])

@@ -1,0 +1,263 @@
+"""A study as a graph: names before anything runs, failures that cost only what depends on them, a limit of disk."""
+
+import json
+import shutil
+
+import pytest
+from small_study import study
+from typer.testing import CliRunner
+
+from vestige.cli import app
+from vestige.errors import SpecError, VestigeError
+from vestige.study.board import Board
+from vestige.study.corpora import Given
+from vestige.study.engines.settings import EngineSpec
+from vestige.study.estimate import estimate
+from vestige.study.failures import Failure
+from vestige.study.housekeeping import cache_lines, clean, damaged, in_use, kept
+from vestige.study.plan import make_plan
+from vestige.study.record import Record
+from vestige.study.run import Study, steps_of, steps_until
+from vestige.study.spec import make_spec
+from vestige.study.status import Status, lines, read_status
+from vestige.study.steps.step import restore
+
+
+@pytest.fixture
+def raw(place) -> dict:
+    said = study(place)
+    tune = {"of": "base", "task": "opinions/label", "recipe": {"epochs": 1, "rate": 1e-3, "batch": 16}}
+    said["models"] = {"base": str(place / "base"), "tuned": {"finetune": tune, "runs": 2}}
+    said["corpora"]["opinions"] = {"files": {"train": str(place / "opinions.tsv")}}
+    said["analyses"] = [
+        {"layer_probe": {"tasks": ["words/upos"], "seeds": 1}},
+        {"similarity": {"tasks": ["words/upos"]}},
+    ]
+    return said
+
+
+@pytest.fixture
+def plan(raw, cache):
+    return make_plan(make_spec(raw), Given(), cache)
+
+
+class TestPlan:
+    def test_nothing_is_written_and_names_do_not_depend_on_what_is_there(self, raw, plan, cache, tmp_path):
+        assert not cache.exists()
+        Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+        again = make_plan(make_spec(raw), Given(), cache)
+        assert [*again.steps] == [*plan.steps]
+        assert all(step.done for step in again.steps.values())
+
+    def test_every_step_travels_as_text(self, plan):
+        for step in plan.steps.values():
+            again = restore(step.to_json())
+            assert (again.to_json(), again.title) == (step.to_json(), step.title)
+
+    @pytest.mark.parametrize(
+        ("change", "kinds"),
+        [
+            ({"compute": {"threads": 2}}, {"analyse", "compare"}),
+            ({"compute": {"model_threads": 1}}, {"tune", "load", "extract", "analyse", "compare"}),
+            ({"compare": {"alpha": 0.01}}, {"compare"}),
+            ({"engine": {"name": "local", "jobs": 2, "disk": "1 GB"}}, set()),
+            ({"about": "something else"}, set()),
+        ],
+        ids=["threads", "model threads", "alpha", "engine", "about"],
+    )
+    def test_a_name_changes_with_what_goes_into_it_and_with_nothing_else(self, raw, plan, cache, change, kinds):
+        other = make_plan(make_spec({**raw, **change}), Given(), cache)
+        assert {step.kind for key, step in plan.steps.items() if key not in other.steps} == kinds
+
+    def test_other_weights_have_another_name(self, raw, plan, cache, place, tmp_path):
+        shutil.copytree(place / "base", tmp_path / "copy")
+        raw["models"]["base"] = str(tmp_path / "copy")
+        same = make_plan(make_spec(raw), Given(), cache)
+        assert [*same.steps] == [*plan.steps], "a copy of a folder is the same model"
+        weights = tmp_path / "copy" / "model.safetensors"
+        content = bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(content)
+        other = make_plan(make_spec(raw), Given(), cache)
+        assert not {*other.steps} & {*plan.steps}
+
+    def test_parts_of_a_study(self, plan):
+        assert {plan.steps[key].kind for key in steps_until(plan, "extract")} == {"tune", "load", "extract"}
+        assert {plan.steps[key].kind for key in steps_of(plan, ["similarity"])} == {"analyse"}
+        with pytest.raises(SpecError, match="no step has to do with 'nothing'"):
+            steps_of(plan, ["nothing"])
+        with pytest.raises(SpecError, match="no kind of step is called 'reading'"):
+            steps_until(plan, "reading")
+
+
+class TestBoard:
+    def test_a_failure_costs_what_depends_on_it_and_nothing_else(self, plan):
+        board = Board(plan.steps)
+        tune = plan.named.tunes["tuned", 0]
+        board.fail(Failure(tune, "ModelError", "it diverged"))
+        lost = {board.steps[key].title for key, state in board.states.items() if state == "lost"}
+        assert "layer_probe of words/upos, model tuned" in lost
+        assert "layer_probe of words/upos, model tuned, run 1" not in lost
+        assert "layer_probe of words/upos, model base" not in lost
+        assert {step.kind for step in board.of("lost")} == {"load", "extract", "analyse", "compare"}
+
+    def test_steps_become_ready_when_their_inputs_are_done(self, plan):
+        board = Board(plan.steps)
+        seen = []
+        while ready := [*board.ready()]:
+            for step in ready:
+                assert all(other in seen for other in step.inputs)
+                board.states[step.key] = "done"
+            seen += [step.key for step in ready]
+        assert sorted(seen) == sorted(plan.steps) and not board.unfinished
+
+
+class TestDisk:
+    def test_hidden_states_stay_under_the_limit_and_the_tables_are_the_same(self, raw, cache, tmp_path):
+        free = Study.from_dict(raw, tmp_path / "free", cache=tmp_path / "other").run()
+        whole = sum(each.size for each in kept(tmp_path / "other") if each.kind == "representations")
+        limit = int(0.7 * whole)  # a model and its reference are two thirds
+        study = Study.from_dict(raw, tmp_path / "run", cache=cache)
+        made = study.run(disk=limit)
+        for name in ("results.parquet", "comparisons.parquet"):
+            assert (made.tables.folder / name).read_bytes() == (free.tables.folder / name).read_bytes()
+        assert sum(each.size for each in kept(cache) if each.kind == "representations") <= limit
+        events = [event["event"] for event in Record(tmp_path / "run" / "log").events()]
+        assert "dropped" in events
+
+    def test_what_does_not_fit_at_once_is_said(self, raw, cache, tmp_path):
+        free = Study.from_dict(raw, tmp_path / "free", cache=tmp_path / "other")
+        free.run()
+        one = next(iter(free.plan().extracts.values())).size()
+        made = Study.from_dict(raw, tmp_path / "run", cache=cache).run(disk=int(1.5 * one))
+        assert {failure["analysis"] for failure in made.failed} == {"similarity"}, made.failed
+        assert "hidden states" in made.failed[0]["problem"] and "at once" in made.failed[0]["problem"]
+        with pytest.raises(VestigeError, match="may keep"):
+            Study.from_dict(raw, tmp_path / "none", cache=tmp_path / "third").run(disk=one // 2)
+
+
+def test_a_damaged_input_is_made_again_in_the_same_run(raw, cache, tmp_path):
+    study = Study.from_dict(raw, tmp_path / "run", cache=cache)
+    first = {p.name: p.read_bytes() for p in study.run().tables.folder.glob("*.parquet")}
+    shutil.rmtree(cache / "cells")
+    shutil.rmtree(cache / "compared")
+    layer = next((cache / "representations").glob("*/*/layer01.npy"))
+    content = bytearray(layer.read_bytes())
+    content[-5] ^= 64
+    layer.write_bytes(content)
+    again = study.run()
+    assert {p.name: p.read_bytes() for p in again.tables.folder.glob("*.parquet")} == first
+    assert "retried" in [event["event"] for event in Record(tmp_path / "run" / "log").events()]
+    assert not [*damaged(cache)]
+
+
+class TestStatus:
+    def test_a_finished_run(self, raw, cache, tmp_path):
+        Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+        status, record = read_status(tmp_path / "run")
+        assert status.left == 0 and status.outcome == "all done" and not status.running
+        assert any("fine-tuning runs       2 of 2" in line for line in lines(status, record))
+        said = CliRunner().invoke(app, ["status", str(tmp_path / "run")])
+        assert said.exit_code == 0 and "all done" in said.output
+
+    def test_a_run_whose_driver_is_gone(self):
+        status = Status()
+        status.add(
+            {"event": "planned", "at": 1.0, "total": {"load": 1}, "cached": {}, "owner": {"host": "x", "pid": 1}}
+        )
+        status.add({"event": "started", "at": 2.0, "key": "k", "kind": "load", "title": "model base"})
+        assert status.alive is None and [*status.running] == ["k"]
+
+    def test_no_run(self, tmp_path):
+        said = CliRunner().invoke(app, ["status", str(tmp_path)])
+        assert said.exit_code != 0
+
+    def test_half_a_line_is_left_for_the_next_time(self, tmp_path):
+        record = Record(tmp_path)
+        record.note("planned", total={}, cached={})
+        with open(tmp_path / "events.jsonl", "a") as stream:
+            stream.write('{"event": "sta')
+        assert [event["event"] for event in record.events()] == ["planned"]
+
+
+class TestPlanCommand:
+    def test_as_a_table_and_as_json(self, raw, cache, tmp_path):
+        import yaml
+
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
+        command = ["run", str(tmp_path / "study.yaml"), "--plan", "--cache", str(cache)]
+        said = CliRunner().invoke(app, command)
+        assert said.exit_code == 0 and "an estimate" in said.output and "longest chain" in said.output
+        found = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
+        assert found["kinds"]["tune"]["to_do"] == 2 and found["seconds"] > 0
+        assert {step["key"] for step in found["steps"]} == {*make_plan(make_spec(raw), Given(), cache).steps}
+
+    def test_what_was_seen_is_what_is_estimated_from(self, raw, cache, tmp_path):
+        study = Study.from_dict(raw, tmp_path / "run", cache=cache)
+        study.run()
+        shutil.rmtree(cache / "cells")
+        found = estimate(study, EngineSpec(jobs=2))
+        row = found["kinds"]["analyse"]
+        assert row["to_do"] == row["timed"] > 0 and found["kinds"]["tune"]["to_do"] == 0
+
+    def test_until_and_only(self, raw, cache, tmp_path):
+        import yaml
+
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
+        command = [
+            "run",
+            str(tmp_path / "study.yaml"),
+            "--cache",
+            str(cache),
+            "--out",
+            str(tmp_path / "run"),
+            "--engine",
+            "inline",
+        ]
+        said = CliRunner().invoke(app, [*command, "--only", "base", "--until", "extract"])
+        assert said.exit_code == 0 and "steps of the study are left" in said.output
+        assert not (cache / "models").exists() and len([*(cache / "read").iterdir()]) == 1
+        assert not (tmp_path / "run" / "results.parquet").exists()
+
+
+class TestCache:
+    def test_what_is_there_and_whose(self, raw, cache, tmp_path):
+        Study.from_dict(raw, tmp_path / "my-run", cache=cache).run()
+        said = "\n".join(cache_lines(cache, studies=True))
+        assert "fine-tuned models" in said and "my-run" in said
+
+    def test_damage_is_found(self, raw, cache, tmp_path):
+        Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+        assert CliRunner().invoke(app, ["verify", "--cache", str(cache)]).exit_code == 0
+        cell = next((cache / "cells").glob("*/rows.parquet"))
+        cell.write_bytes(cell.read_bytes()[:-1])
+        said = CliRunner().invoke(app, ["verify", "--cache", str(cache)])
+        assert said.exit_code == 1 and str(cell.parent) in said.output
+
+    def test_clean_by_kind_and_size_and_never_what_runs(self, raw, cache, tmp_path):
+        study = Study.from_dict(raw, tmp_path / "run", cache=cache)
+        study.run()
+        with in_use(cache, "run", study.plan()):
+            (said, left) = clean(cache, ["representations"], None, None, sure=True)
+            assert said.startswith("0 pieces") and "a running study uses them" in left
+        (said,) = clean(cache, ["representations"], None, None, sure=False)
+        assert "would be removed" in said and (cache / "representations").exists()
+        [*clean(cache, ["representations"], None, None, sure=True)]
+        assert not [each for each in kept(cache) if each.kind == "representations"]
+        [*clean(cache, [], None, "1 KB", sure=True)]
+        assert sum(each.size for each in kept(cache)) <= 1000
+        assert study.run().results is not None, "what was removed is made again"
+
+    @pytest.mark.parametrize("wrong", [["--kind", "nothing"], ["--down-to", "much"], []])
+    def test_mistakes(self, cache, wrong):
+        said = CliRunner().invoke(app, ["clean", "--cache", str(cache), *wrong])
+        assert said.exit_code != 0
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [{"name": "cloud"}, {"jobs": 0}, {"disk": "many"}, {"gpus": -1}, {"minutes": {"analysis": 3}}, {"colour": "red"}],
+)
+def test_settings_of_engines_are_checked(raw, engine):
+    with pytest.raises(SpecError, match="engine"):
+        make_spec({**raw, "engine": engine})
