@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from vestige.cache import cache_folder
+from vestige.cache import cache_folder, explaining_storage
 from vestige.errors import SpecError
 from vestige.study.board import Board
 from vestige.study.corpora import Given
@@ -116,8 +116,9 @@ class Study:
         board = Board(plan.steps, wanted)
         if not board.left:
             return {}
-        root.mkdir(parents=True, exist_ok=True)
-        plan.save_tasks(root)
+        with explaining_storage(root / "tasks"):
+            root.mkdir(parents=True, exist_ok=True)
+            plan.save_tasks(root)
         status = Status()
         record = Record(self.folder / "log", [status.add])
         counts = board.counts()

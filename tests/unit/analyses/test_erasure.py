@@ -298,7 +298,7 @@ def test_in_a_study_a_tuned_model_is_scored_on_its_own_task(tmp_path):
     assert run().tables.cells.set_index("model")["cell"].equals(key), "names and notes play no role"
     [failed] = run(own_split="later").failed
     assert failed["model"] == "tuned" and "no split 'later'" in failed["problem"]
-    del given.corpora["opinions"].splits["dev"]
+    given.corpora["opinions"] = Corpus("renamed", {"train": own["train"]}, {"opinion": "sentence"})
     page, rows = (one := run(own_split=None)).report().read_text(encoding="utf-8"), one.results
     assert not rows["metric"].str.startswith("task_").any()
     assert "tuned is not scored on its own task: its corpus has neither dev nor test" in page
