@@ -1,6 +1,10 @@
 """One study, every engine, the same bytes: examples/cluster with a tiny model in the place of MiniLM."""
 
 import os
+
+os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray reads both when it is imported
+os.environ.setdefault("RAY_AUTH_TOKEN", "ab" * 32)
+
 import shutil
 import subprocess
 from pathlib import Path
@@ -54,8 +58,6 @@ def test_a_ray_cluster_of_two_nodes(raw, inline, tmp_path, monkeypatch):
     ray = pytest.importorskip("ray", reason="the engine ray needs the extra `ray`")
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "ab" * 32)
     monkeypatch.setenv("RAY_worker_niceness", "0")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # `uv run` would be replayed by every worker
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is imported
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayError
@@ -81,7 +81,6 @@ class RayEngine(Engine):
 
 def _join(settings: EngineSpec) -> None:
     """Join the cluster, or start Ray here with a token of its own."""
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
     if settings.address is None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     elif not (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or _token().exists()):
