@@ -139,8 +139,10 @@ def run(
 
 @app.command()
 def compare(
-    base: Annotated[str, typer.Argument(help="Base model: hub id, folder, or minilm.")],
-    tuned: Annotated[list[str], typer.Argument(help="Tuned models, each compared with the base.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(help="The base (hub id, folder, or minilm) and tuned models; a tuned one alone names its base."),
+    ],
     corpus: Annotated[
         str, typer.Option("--corpus", help="A corpus of the catalog (vestige ls corpora), a file, or a folder.")
     ] = "treebank",
@@ -172,12 +174,17 @@ def compare(
 ) -> None:
     """Compare a base model with tuned ones on a corpus and write the report."""
     from vestige.analyses.registry import BY_DEFAULT
+    from vestige.study.base_of import base_of
     from vestige.study.compare import compare as compare_models
     from vestige.study.key_values import reader_options
 
+    if len(models) == 1:
+        found = base_of(models[0])
+        typer.echo(f"base: {found.name} ({found.why})")
+        models = [found.name, *models]
     done = compare_models(
-        base,
-        tuned,
+        models[0],
+        models[1:],
         corpus,
         analyses=tuple(analysis or BY_DEFAULT),
         tasks=task,

@@ -79,7 +79,7 @@ needs_slurm = pytest.mark.skipif(not slurm_is_here(), reason="no SLURM runs here
 
 @needs_slurm
 def test_slurm(raw, inline, tmp_path):
-    assert run(raw, tmp_path, name="slurm", pack=16, minutes=10) == inline
+    assert run(raw, tmp_path, name="slurm", pack=16, minutes=10, alone=(), jobs=2) == inline
 
 
 @needs_slurm

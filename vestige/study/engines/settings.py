@@ -54,7 +54,9 @@ class EngineSpec(BaseModel):
     gpus: NotNegative | dict[Kind, NotNegative] = 0
     """Of a step, for all or by kind; Ray takes fractions."""
     pack: Count = 8
-    """Analyses and comparisons that share a SLURM job."""
+    """Steps that share a SLURM job, but for those that are `alone`."""
+    alone: tuple[Kind, ...] = ("tune", "extract")
+    """Kinds of steps that get a SLURM job of their own."""
 
     def of(self, setting: str, step: Step) -> Any:
         """A setting for a step; nothing is the value of a kind that is not named."""

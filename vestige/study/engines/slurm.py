@@ -23,12 +23,11 @@ from vestige.study.engines.execute import execute_packed, packed
 from vestige.study.engines.settings import EngineSpec
 from vestige.study.steps.step import Step
 
-_LONG = ("tune", "extract")
 _MOST = 1000
 """Jobs of an array: clusters allow 1001 by default."""
 _LOOK_EVERY = 5.0
 """Seconds between two looks at the queue."""
-_GATHER = 10.0
+_GATHER = 5.0
 """Seconds that a short step waits for others to share a job with, while other jobs are under way."""
 _POLL = 0.5
 _LOST = "its SLURM job ended without an answer (cancelled, killed or out of memory)"
@@ -77,7 +76,7 @@ class Slurm(Engine):
         self._looked = 0.0
 
     def has_room(self, step: Step) -> bool:
-        most = (self.settings.jobs or 200) * (1 if step.kind in _LONG else self.settings.pack)
+        most = (self.settings.jobs or 200) * (1 if step.kind in self.settings.alone else self.settings.pack)
         return sum(len(job.steps) for job in self._jobs) + len(self._ready) < most
 
     def submit(self, step: Step) -> None:
@@ -98,7 +97,7 @@ class Slurm(Engine):
         for step in self._ready:
             groups.setdefault(json.dumps(self._asked(step)), []).append(step)
         for asked, steps in groups.items():
-            short, full = steps[0].kind not in _LONG, len(steps) >= self.settings.pack
+            short, full = steps[0].kind not in self.settings.alone, len(steps) >= self.settings.pack
             since = self._since.setdefault(asked, time.monotonic())
             if short and not full and self._jobs and time.monotonic() - since < _GATHER:
                 continue
@@ -118,13 +117,17 @@ class Slurm(Engine):
             "slurm_account": self.settings.account,
             "mem_gb": None if memory is None else max(1, round(memory / 1e9)),
             "gpus_per_node": round(gpus) if gpus and step.device != "cpu" else None,
-            "name": "vestige-long" if step.kind in _LONG else "vestige",
+            "name": "vestige-alone" if step.kind in self.settings.alone else "vestige",
         }
         return {key: value for key, value in asked.items() if value is not None}
 
     def _packs(self, steps: Sequence[Step]) -> Iterator[list[Step]]:
         """Long steps alone; short ones together, but not so many that jobs would stand idle."""
-        size = 1 if steps[0].kind in _LONG else min(self.settings.pack, -(-len(steps) // (self.settings.jobs or 4)))
+        size = (
+            1
+            if steps[0].kind in self.settings.alone
+            else min(self.settings.pack, -(-len(steps) // (self.settings.jobs or 4)))
+        )
         return (list(steps[at : at + size]) for at in range(0, len(steps), size))
 
     def _array(self, asked: dict[str, Any], packs: Sequence[list[Step]]) -> None:
