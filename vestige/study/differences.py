@@ -173,12 +173,13 @@ def compared_domains(
 
 def domains(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[list[Cell], list[Cell]]]:
     """Cells of a tuned model's runs: on the corpus it was tuned on, and on another with the same parameters."""
+    known = {name: find_analysis(name).in_domain for name in {cell.analysis for cell in cells}}
     for name, model in spec.models.items():
         if model.finetune is None:
             continue
         runs: dict[tuple[str, str, str], list[Cell]] = {}
         for cell in cells:
-            if cell.model == name and find_analysis(cell.analysis).in_domain:
+            if cell.model == name and known[cell.analysis]:
                 runs.setdefault(_key(cell), []).append(cell)
         home = model.finetune.task.partition("/")[0]
         near = {corpus for corpus, _, _ in runs if _in_domain(spec, corpus, home)}
