@@ -101,8 +101,10 @@ class Driver:
             return
         if answer.state == "done":
             self.board.states[step.key] = "done"
-            self.took[step.key] = answer.seconds
+            if answer.made:
+                self.took[step.key] = answer.seconds
             about = {"seconds": round(answer.seconds, 3), "where": answer.where, "memory": answer.memory}
+            about["made"] = answer.made
             self.record.note("done", key=step.key, kind=step.kind, title=step.title, **about)
             if self.space.limit is not None:
                 self._drop(self.board.idle_states())

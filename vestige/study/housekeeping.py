@@ -25,6 +25,7 @@ KINDS = {
     "read": "what was counted when a corpus was read",
     "described": "what was found when a model was loaded",
     "tasks": "words and labels",
+    "records": "checksums of what steps have made, to notice when they make something else",
     "unfinished": "of analyses that were interrupted",
     "offload": "weights that did not fit into memory",
 }

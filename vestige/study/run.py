@@ -129,7 +129,9 @@ class Study:
         memory = plan.named.memory
         engine = make_engine(settings, record, memory)
         space = Space.of(board.steps, settings.disk)
-        driver = Driver(board, engine, Inline(memory), record, space, Screen(record, status))
+        driver = Driver(
+            board, engine, Inline(memory), record, space, Screen(record, status, shown=engine.name != "inline")
+        )
         outcome = "stopped"
         try:
             with in_use(root, self.folder.name, plan):

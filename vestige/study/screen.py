@@ -13,8 +13,9 @@ from vestige.study.status import Status, clock, lines
 class Screen:
     """Shows the state of a run while it lasts; nothing where nobody looks or for work of two seconds."""
 
-    def __init__(self, record: Record, status: Status) -> None:
-        self.record, self.status = record, status
+    def __init__(self, record: Record, status: Status, shown: bool = True) -> None:
+        """`shown` is False where steps run in this process and show bars of their own."""
+        self.record, self.status, self.shown = record, status, shown
         self._began = self._last = time.monotonic()
         self._terminal = sys.stderr.isatty()
         self._live: Any = None
@@ -27,7 +28,7 @@ class Screen:
     def show(self, board: Board) -> None:
         """Draw, if it is time to."""
         now = time.monotonic()
-        if is_quiet() or now - self._began < PATIENCE:
+        if not self.shown or is_quiet() or now - self._began < PATIENCE:
             return
         if self._terminal:
             self._draw()

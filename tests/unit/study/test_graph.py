@@ -2,11 +2,15 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
+import yaml
 from small_study import study
 from typer.testing import CliRunner
 
+from vestige.cache import write_checked
 from vestige.cli import app
 from vestige.errors import SpecError, VestigeError
 from vestige.study.board import Board
@@ -151,6 +155,35 @@ def test_a_damaged_input_is_made_again_in_the_same_run(raw, cache, tmp_path):
     assert not [*damaged(cache)]
 
 
+def test_other_weights_than_those_of_a_first_run_are_reported(raw, cache, tmp_path, caplog):
+    study = Study.from_dict(raw, tmp_path / "run", cache=cache)
+    study.run()
+    tune = study.plan().named.tunes["tuned", 0]
+    shutil.rmtree(tune.folder)
+    study.run()
+    assert "is not what it was" not in caplog.text, "the same weights, to the bit"
+    shutil.rmtree(tune.folder)
+    record = cache / "records" / f"{tune.key}.json"
+    sums = json.loads(record.read_bytes().partition(b"\n")[2])
+    write_checked(record, json.dumps(dict.fromkeys(sums, "other")).encode())
+    study.run()
+    assert f"{tune.title} was made again and is not what it was" in caplog.text
+
+
+def test_two_drivers_at_once_make_every_step_once(raw, cache, tmp_path):
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
+    command = [sys.executable, "-m", "vestige.cli", "run", "study.yaml", "--jobs", "2", "--cache", str(cache), "--out"]
+    drivers = [subprocess.Popen([*command, name], cwd=tmp_path, stderr=subprocess.PIPE) for name in ("one", "two")]
+    for driver in drivers:
+        _, said = driver.communicate(timeout=300)
+        assert driver.returncode == 0, said
+    events = [event for name in ("one", "two") for event in Record(tmp_path / name / "log").events()]
+    made = [event["key"] for event in events if event["event"] == "done" and event["made"]]
+    assert sorted(made) == sorted(make_plan(make_spec(raw), Given(), cache).steps)
+    for table in ("results.parquet", "comparisons.parquet"):
+        assert (tmp_path / "one" / table).read_bytes() == (tmp_path / "two" / table).read_bytes()
+
+
 class TestStatus:
     def test_a_finished_run(self, raw, cache, tmp_path):
         Study.from_dict(raw, tmp_path / "run", cache=cache).run()
@@ -182,8 +215,6 @@ class TestStatus:
 
 class TestPlanCommand:
     def test_as_a_table_and_as_json(self, raw, cache, tmp_path):
-        import yaml
-
         (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
         command = ["run", str(tmp_path / "study.yaml"), "--plan", "--cache", str(cache)]
         said = CliRunner().invoke(app, command)
@@ -201,8 +232,6 @@ class TestPlanCommand:
         assert row["to_do"] == row["timed"] > 0 and found["kinds"]["tune"]["to_do"] == 0
 
     def test_until_and_only(self, raw, cache, tmp_path):
-        import yaml
-
         (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
         command = [
             "run",

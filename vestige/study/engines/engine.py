@@ -27,6 +27,8 @@ class Answer:
     memory: int = 0
     """Largest resident memory of its process, in bytes."""
     warnings: tuple[str, ...] = ()
+    made: bool = False
+    """Whether it was computed for this answer, and not found finished."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""

@@ -18,6 +18,7 @@ from vestige.models.files.naming import libraries
 from vestige.progress import report_to
 from vestige.study.claims import claimed
 from vestige.study.engines.engine import Answer, State
+from vestige.study.made import compare_with_before
 from vestige.study.steps.step import Memory, Step, restore
 
 TOKEN = "token"
@@ -64,7 +65,7 @@ def _unfit(step: Step, log: Path, given: dict[str, Any]) -> tuple[str, str]:
 
 def execute(step: Step, memory: Memory) -> Answer:
     """Make a step unless it is there, or another driver is making it."""
-    began = time.monotonic()
+    began, made = time.monotonic(), False
 
     def answer(state: State, kind: str = "", problem: str = "", fix: str = "", trace: str = "") -> Answer:
         return Answer(
@@ -78,6 +79,7 @@ def execute(step: Step, memory: Memory) -> Answer:
             where=f"{socket.gethostname()}:{os.getpid()}",
             memory=_memory(),
             warnings=tuple(heard),
+            made=made,
         )
 
     with _hearing() as heard:
@@ -88,6 +90,8 @@ def execute(step: Step, memory: Memory) -> Answer:
                 if not step.there:
                     with _threads(step.threads):
                         step.make(memory)
+                    made = True
+                    compare_with_before(step)
         except VestigeError as error:
             return answer("failed", type(error).__name__, error.problem, error.fix)
         except MemoryError:
