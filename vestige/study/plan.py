@@ -205,7 +205,10 @@ class _Maker:
         own = self._own(place) if parameters.wants_own_task else None
         side = _side(mine, parameters)
         other = None if reference is None else _side(reference, parameters)
-        encoded = [*mine.how.values(), *self._placed(mine.origin.model)]
+        refusing = (
+            [] if mine.on_unknown == "error" else [mine.on_unknown]
+        )  # who refuses takes no results of who did not
+        encoded = [*mine.how.values(), *self._placed(mine.origin.model), *refusing]
         data = digest_json([task.digests if parameters.uses_labels else corpus.words_digests, encoded])
         content = [data, analysis.name, parameters.version, parameters.parameters(), threads, baseline]
         reads = [each for each in (mine, reference) if each is not None]
