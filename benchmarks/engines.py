@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results" / "engines.json", HERE.parent / "docs" / "engines.md"
 STEPS = 200
 REPEATS = 3
-TUNINGS = 2
+TUNINGS = 1
 
 
 def large_study() -> dict[str, Any]:
@@ -106,7 +106,7 @@ def tuning_seconds(folder: Path) -> dict[str, Any]:
     study = {
         "study": "tunings",
         "models": {"base": "minilm", "tuned": {"finetune": tune, "runs": 6}},
-        "corpora": {"opinions": "opinions"},
+        "corpora": {"opinions": {"name": "opinions", "sample": 200}},
         "compute": {"model_threads": 1},
         "analyses": [{"sentence_probe": {"tasks": ["opinions/opinion"]}}],
     }
