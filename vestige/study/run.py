@@ -10,6 +10,7 @@ from typing import Any
 
 from vestige.cache import cache_folder, explaining_storage
 from vestige.errors import SpecError
+from vestige.models.files.load import check_device
 from vestige.study.board import Board
 from vestige.study.corpora import Given
 from vestige.study.driver import Driver
@@ -116,6 +117,8 @@ class Study:
         board = Board(plan.steps, wanted)
         if not board.left:
             return {}
+        if settings.runs_here:  # elsewhere the machines that run the steps say so
+            check_device(self.spec.compute.device)
         with explaining_storage(root / "tasks"):
             root.mkdir(parents=True, exist_ok=True)
             plan.save_tasks(root)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from vestige.study.steps.extract import Extract
 from vestige.study.steps.step import Step
@@ -23,7 +24,7 @@ class Space:
     def used(self) -> int:
         """Bytes on disk, and those that running steps are going to write."""
         idle = (step for key, step in self.extracts.items() if key not in self.reserved)
-        return sum(step.size() for step in idle if any(map(_is_there, step.vectors))) + sum(self.reserved.values())
+        return sum(step.size() for step in idle if any(map(Path.exists, step.vectors))) + sum(self.reserved.values())
 
     def admits(self, step: Step) -> bool:
         """Whether a step may be started now; if so, its bytes are reserved."""
@@ -44,7 +45,7 @@ class Space:
         if self.limit is None:
             return []
         found = [self.extracts[key] for key in keys if key in self.extracts and key not in self.reserved]
-        dropped = [step for step in found if any(map(_is_there, step.vectors))]
+        dropped = [step for step in found if any(map(Path.exists, step.vectors))]
         for step in dropped:
             step.drop()
         return dropped
@@ -56,7 +57,3 @@ class Space:
     def at_once(self, step: Step) -> int:
         """Bytes of all hidden states that a step reads."""
         return sum(self.extracts[key].size() for key in step.inputs if key in self.extracts)
-
-
-def _is_there(folder: object) -> bool:
-    return getattr(folder, "exists", lambda: False)()

@@ -290,3 +290,13 @@ class TestCache:
 def test_settings_of_engines_are_checked(raw, engine):
     with pytest.raises(SpecError, match="engine"):
         make_spec({**raw, "engine": engine})
+
+
+@pytest.mark.parametrize(("gpus", "given"), [(None, 1), (0.25, 0.25), ({"tune": 2}, 1), ({"load": 0.5}, 0.5)], ids=str)
+def test_a_step_on_a_gpu_gets_one_unless_another_share_is_asked_for(raw, cache, gpus, given):
+    """A study for a device that this machine lacks is planned all the same: other machines run it."""
+    settings = EngineSpec(name="slurm", gpus=gpus)
+    on_gpu = make_plan(make_spec({**raw, "compute": {"device": "cuda"}}), Given(), cache)
+    here = make_plan(make_spec(raw), Given(), cache)
+    assert settings.gpus_of(on_gpu.loads["base", 0]) == given
+    assert settings.gpus_of(here.loads["base", 0]) == 0

@@ -43,10 +43,10 @@ class RayEngine(Engine):
         return len(self._steps) < 4 * self._cpus + 16  # a task costs nothing while it waits, a million would
 
     def submit(self, step: Step) -> None:
-        memory, gpus = self.settings.of("memory", step), self.settings.of("gpus", step)
+        memory = self.settings.of("memory", step)
         options: dict[str, Any] = {
             "num_cpus": min(step.threads, self._cpus),
-            "num_gpus": gpus if step.device != "cpu" else 0,
+            "num_gpus": self.settings.gpus_of(step),
             "max_retries": _RETRIES,
             "name": step.title,
             "runtime_env": {"env_vars": {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}},

@@ -1,7 +1,6 @@
 """Settings of engines: in a study file under `engine:`, or as flags. They change where and when, never a number."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -51,18 +50,28 @@ class EngineSpec(BaseModel):
     """Of a SLURM job, for all or by kind of step: load, tune, extract, analyse, compare."""
     memory: Size | dict[Kind, Size] | None = None
     """Of a step, for all or by kind: `4 GB`."""
-    gpus: NotNegative | dict[Kind, NotNegative] = 0
-    """Of a step, for all or by kind; Ray takes fractions."""
+    gpus: NotNegative | dict[Kind, NotNegative] | None = None
+    """Of a step that runs on one (`--device cuda`), for all or by kind; by default one. Ray takes fractions."""
     pack: Count = 8
     """Steps that share a SLURM job, but for those that are `alone`."""
     alone: tuple[Kind, ...] = ("tune", "extract")
     """Kinds of steps that get a SLURM job of their own."""
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether steps run on this machine, by this process or its workers."""
+        return self.name in (None, "inline", "local")
 
     def of(self, setting: str, step: Step) -> Any:
         """A setting for a step; nothing is the value of a kind that is not named."""
         value = getattr(self, setting)
         default = type(self).model_fields[setting].default
         return value.get(step.kind, default) if isinstance(value, dict) else value
+
+    def gpus_of(self, step: Step) -> float:
+        """How many GPUs a step gets: none if it runs on the processor."""
+        asked = self.of("gpus", step)
+        return 0 if step.device == "cpu" else 1 if asked is None else asked
 
 
 def make_engine(settings: EngineSpec, record: Record, memory: Memory) -> Engine:
@@ -88,8 +97,3 @@ def make_engine(settings: EngineSpec, record: Record, memory: Memory) -> Engine:
         raise SpecError(
             f"the engine {name!r} needs {error.name}, which is not installed", fix=f"pip install 'vestige[{name}]'"
         ) from error
-
-
-def log_folder(folder: Path) -> Path:
-    """Where a run keeps its events and logs."""
-    return folder / "log"

@@ -6,6 +6,7 @@ ended by the machine. A job that runs out of time is queued again, and what it h
 """
 
 import json
+import math
 import os
 import subprocess
 import time
@@ -109,14 +110,14 @@ class Slurm(Engine):
 
     def _asked(self, step: Step) -> dict[str, Any]:
         """What a job of the step asks SLURM for."""
-        memory, gpus = self.settings.of("memory", step), self.settings.of("gpus", step)
+        memory = self.settings.of("memory", step)
         asked = {
             "timeout_min": self.settings.of("minutes", step),
             "cpus_per_task": step.threads,
             "slurm_partition": self.settings.partition,
             "slurm_account": self.settings.account,
             "mem_gb": None if memory is None else max(1, round(memory / 1e9)),
-            "gpus_per_node": round(gpus) if gpus and step.device != "cpu" else None,
+            "gpus_per_node": math.ceil(self.settings.gpus_of(step)) or None,
             "name": "vestige-alone" if step.kind in self.settings.alone else "vestige",
         }
         return {key: value for key, value in asked.items() if value is not None}
