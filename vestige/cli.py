@@ -154,6 +154,12 @@ def compare(
     analysis: Annotated[
         list[str] | None, typer.Option("--analysis", help="vestige ls analyses (repeatable; default: layer_probe).")
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", help="A choice of analyses: quick (a minute), standard or full; add to it by --analysis."
+        ),
+    ] = None,
     tokenizer: Annotated[
         str | None, typer.Option("--tokenizer", help="Of tuned folders that have none: a folder, or base.")
     ] = None,
@@ -173,7 +179,6 @@ def compare(
     settings: With = None,
 ) -> None:
     """Compare a base model with tuned ones on a corpus and write the report."""
-    from vestige.analyses.registry import BY_DEFAULT
     from vestige.study.base_of import base_of
     from vestige.study.compare import compare as compare_models
     from vestige.study.key_values import reader_options
@@ -186,7 +191,8 @@ def compare(
         models[0],
         models[1:],
         corpus,
-        analyses=tuple(analysis or BY_DEFAULT),
+        analyses=analysis,
+        profile=profile,
         tasks=task,
         format=format,
         options=reader_options(option or ()),

@@ -108,13 +108,36 @@ def noisy(minilm, tmp_path_factory):
     return folder
 
 
-def test_noise_on_weights_is_no_finding_of_the_language_model(noisy, shared_cache, tmp_path):
+def null_run(noisy, analyses, cache, folder, sentences=100):
+    """MiniLM against its noisy copy, on the text of a treebank."""
     raw = {
         "study": "null",
         "models": {"base": "minilm", "noise": {"load": str(noisy), "reference": "base"}},
-        "corpora": {"text": {"name": "treebank", "sample": {"test": 100}}},
-        "analyses": [{"perplexity": {"tasks": ["text/upos"], "unit": "sentence", "sweep": False}}],
+        "corpora": {"text": {"name": "treebank", "sample": {"test": sentences}}},
+        "analyses": analyses,
     }
-    run = Study.from_dict(raw, tmp_path, cache=shared_cache).run()
+    return Study.from_dict(raw, folder, cache=cache).run()
+
+
+def test_noise_on_weights_is_no_finding_of_the_language_model(noisy, shared_cache, tmp_path):
+    asked = [{"perplexity": {"tasks": ["text/upos"], "unit": "sentence", "sweep": False}}]
+    run = null_run(noisy, asked, shared_cache, tmp_path)
     assert run.comparisons["metric"].tolist() == ["loss"] and run.comparisons["verdict"].tolist() == ["unchanged"]
+    assert claims(run) == []
+
+
+def test_noise_on_weights_leaves_nothing_to_recover(noisy, shared_cache, tmp_path):
+    asked = [{"patching": {"tasks": ["text/upos"], "measures": ["loss"], "cumulative": False, "g": [0.5]}}]
+    run = null_run(noisy, asked, shared_cache, tmp_path, sentences=40)
+    assert not run.results["metric"].isin(["loss_kept", "loss_recovered"]).any()
+    assert set(run.comparisons["verdict"]) == {"unchanged"} and len(run.comparisons) == 26
+    assert claims(run) == []
+
+
+def test_noise_on_weights_is_no_drift(noisy, shared_cache, tmp_path):
+    asked = [{"output_drift": {"tasks": ["text/upos"]}}, {"lens": {"tasks": ["text/upos"], "sentences": 60}}]
+    run = null_run(noisy, asked, shared_cache, tmp_path)
+    whole = run.results[(run.results["metric"] == "kl") & run.results["label"].isna()]
+    assert 0 < whole["value"].item() < 0.02
+    assert set(run.comparisons["verdict"]) == {"unchanged"}, run.comparisons.to_string()
     assert claims(run) == []

@@ -61,6 +61,9 @@ class Metric:
     confirmed_by: str = ""
     """A metric that must show the same change, or lack of change, before it is claimed. Where that metric was not
     measured, differences are described."""
+    sides: tuple[str, str] = ("", "")
+    """Of a contrast that an analysis of two models measures itself: what its two scores are, as the heads of columns
+    ('base probe', 'tuned probe'). The metric is the second minus the first, and is judged against 0."""
     remark: str = ""
     """Of a remark: what the page says, with {value}, {n}, {split}, {subset}, {model} and {layers} filled in."""
     above: float = 0.0
@@ -75,6 +78,8 @@ class Metric:
                 raise ValueError(f"metric {self.name!r}: {name} {given!r} is none of {', '.join(get_args(choices))}")
         if self.compared is not None and not (self.margin is not None and self.margin > 0):
             raise ValueError(f"metric {self.name!r} is compared, so it needs a margin of equivalence above 0")
+        if (self.compared is not None and self.compared.within) != all(self.sides) and self.compared is not None:
+            raise ValueError(f"metric {self.name!r}: a contrast within one cell names its two sides, and no other does")
         if (self.role == "remark") != bool(self.remark):
             raise ValueError(f"metric {self.name!r}: a remark has a sentence, and nothing else has")
         if not self.along:
@@ -109,7 +114,8 @@ class Declared:
         for one in plain["metrics"]:
             known = {field.name for field in fields(Metric)} & set(one)
             values = {name: one[name] for name in known} | {"along": tuple(Axis(**axis) for axis in one["along"])}
-            metrics[one["name"]] = Metric(**{**values, "compared": None})
+            values |= {"sides": tuple(one.get("sides", ("", ""))), "compared": None}
+            metrics[one["name"]] = Metric(**values)
             compared |= {one["name"]} if one["compared"] else set()
         shared = {name: plain[name] for name in ("analysis", "title", "source", "about", "uses_labels")}
         return cls(**shared, metrics=metrics, compared=frozenset(compared))

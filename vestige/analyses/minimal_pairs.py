@@ -80,8 +80,8 @@ class MinimalPairs(Analysis):
 
     def run(self, inputs: Inputs) -> Outcome:
         encoder = language_model(inputs.encoder, inputs.model)
-        every = _pairs(inputs.task.corpus[self.split], self.pairs)
-        pairs, encoded = _fitting(encoder, every)
+        every = pairs_of(inputs.task.corpus[self.split], self.pairs)
+        pairs, encoded = fitting(encoder, every)
         sentences = [sentence for pair in pairs for sentence in pair]
         models, other = [encoder], None
         if inputs.reference is not None:
@@ -159,7 +159,7 @@ def _encode(encoder: HuggingFaceEncoder, sentences: Sequence[Sentence]) -> list[
     return [with_sink(first, sentence) for sentence in encoded]
 
 
-def _fitting(
+def fitting(
     encoder: HuggingFaceEncoder, pairs: Sequence[tuple[Sentence, Sentence]]
 ) -> tuple[list[tuple[Sentence, Sentence]], list[Encoded]]:
     """The pairs of which the model can be shown all of both sentences, and these sentences as tokens."""
@@ -174,7 +174,7 @@ def _fitting(
     return [pairs[number] for number in fits], [sides[2 * number + side] for number in fits for side in (0, 1)]
 
 
-def _pairs(sentences: Sequence[Sentence], limit: int | None) -> list[tuple[Sentence, Sentence]]:
+def pairs_of(sentences: Sequence[Sentence], limit: int | None) -> list[tuple[Sentence, Sentence]]:
     """(acceptable, unacceptable) sentences that share a "pair"."""
     found: dict[str, dict[str, Sentence]] = {}
     for sentence in sentences:

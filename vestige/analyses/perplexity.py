@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from vestige.analyses.base import Analysis, Inputs, Outcome
+from vestige.analyses.exchange import exchange
 from vestige.analyses.metric import WHOLE, Axis, Metric
 from vestige.analyses.remarks import TRUNCATED, count
 from vestige.analyses.settings import Count, Share, Whole
@@ -207,7 +208,7 @@ class Perplexity(Analysis):
         heads = [own, theirs]
         if not self.sweep:
             return _Variants(where, heads, lambda given: [last_state(encoder, given), last_state(other, given)])
-        mixer = _mixer(encoder, other)
+        mixer = exchange(Mixer, encoder, other, "set sweep: false")
         last = self.last if self.last is not None else range(mixer.depth + 1)
         try:
             plans = [mixer.last(0), mixer.last(mixer.depth, embeddings=True)]
@@ -267,15 +268,3 @@ class _Variants:
     mixer: Mixer | None = None
     plans: int = 0
     """How many different models the mixer runs."""
-
-
-def _mixer(encoder: HuggingFaceEncoder, other: HuggingFaceEncoder) -> Mixer:
-    if hasattr(encoder, "peft") or hasattr(other, "peft"):
-        raise AnalysisError(
-            f"layers of {encoder.name} cannot be replaced while an adapter is on them",
-            fix="merge the adapter into the weights and save them, or set sweep: false",
-        )
-    try:
-        return Mixer(encoder.model, other.model)
-    except ModelError as error:
-        raise AnalysisError(error.problem, fix=f"{error.fix}, or set sweep: false") from error

@@ -23,10 +23,9 @@ from vestige.analyses.remarks import VANISHED, remark
 from vestige.analyses.settings import Count, Some, Whole
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
-from vestige.measures.jackknife import GROUPS, Estimate
+from vestige.measures.jackknife import GROUPS, LEAST_ITEMS, Estimate
 from vestige.measures.neighbours import NEIGHBOURS
 from vestige.measures.similarity import BIASED, BY_COSINES, MEASURES, similarities
-from vestige.measures.vectors import LEAST_ITEMS
 from vestige.representations.pool import AnyPooling
 from vestige.representations.store import Representations
 

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
-from vestige.comparison.estimators import Estimator
+from vestige.comparison.estimators import Estimator, Replicates
 from vestige.comparison.pairing import Paired, pair
+from vestige.comparison.replicates import judge_replicates, left_out
 from vestige.comparison.statistics import bootstrap, exchange_p
 from vestige.comparison.uncertainty import Scores, judge_differences, level_interval
 
@@ -55,6 +56,10 @@ def compare(
     every interval and test. A table may say so itself, in a column of that name.
     """
     stochastic = bool(base["stochastic"].any()) if "stochastic" in base else stochastic
+    if isinstance(estimator, Replicates):
+        found = left_out(estimator, base, tuned, places)
+        confidence = (settings or Settings()).confidence
+        return judge_replicates(found, margin, stochastic=stochastic, confidence=confidence, rounding=ROUNDING)
     paired = pair(estimator, base, tuned, places)
     return pd.concat([judge(one, margin, settings or Settings(), stochastic) for one in paired], ignore_index=True)
 

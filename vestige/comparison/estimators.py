@@ -1,10 +1,12 @@
 """How a metric of base and tuned models is compared: from the tables an analysis leaves to sums per sentence.
 
-Every estimator is a ratio of sums over sentences, so that all share one path to intervals, tests, equivalence,
-variance split and false-discovery control (`vestige.comparison.differences`). An estimator names a table that the
-analysis leaves beside its rows (columns `sentence`, `probe_seed` and any of the columns that say where a number lies,
-see `vestige.analyses.schema`), the rows of it that count, and the columns that are summed. Each different place in
-the table (a layer, an input, a share of neurons) is compared by itself.
+Every estimator but one is a ratio of sums over sentences, so that all share one path to intervals, tests, equivalence,
+variance split and false-discovery control (`vestige.comparison.differences`). A number that is no such ratio (a
+dimension, a correlation) is compared by what it is without each group of sentences (`Replicates`).
+
+An estimator names a table that the analysis leaves beside its rows (columns `sentence`, `probe_seed` and any of the
+columns that say where a number lies, see `vestige.analyses.schema`), the rows of it that count, and the columns that
+are summed. Each different place in the table (a layer, an input, a share of neurons) is compared by itself.
 """
 
 from dataclasses import dataclass, fields
@@ -23,6 +25,11 @@ class Estimator:
     def selecting(self) -> set[str]:
         """Columns that say which rows count."""
         return {name for name, _ in self.where}
+
+    @property
+    def within(self) -> bool:
+        """Whether both scores are in the table of the tuned model: an analysis of two models measured them there."""
+        return False
 
     @property
     def columns(self) -> set[str]:
@@ -90,3 +97,40 @@ class Difference(Estimator):
     @property
     def columns(self) -> set[str]:
         return self.first.columns | self.second.columns
+
+
+@dataclass(frozen=True)
+class Within(Estimator):
+    """The mean of one column minus that of another, of the same items, for an analysis of two models.
+
+    The table of the tuned model has both: what a probe of the base gets right in the base and in the tuned model, say.
+    """
+
+    before: str = "before"
+    after: str = "after"
+
+    @property
+    def within(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Replicates(Estimator):
+    """A number of the whole corpus, by what it is without each group of sentences (the delete-a-group jackknife).
+
+    The table has a row for every place and group: `left_out` (the group, -1: nothing), `sentences` (how many there
+    are) and the value. Both models leave out the same sentences.
+    """
+
+    table: str = "replicates"
+    column: str = "value"
+    before: str = ""
+    """Of an analysis of two models: the column of the first number, `column` being that of the second."""
+
+    @property
+    def within(self) -> bool:
+        return bool(self.before)
+
+    @property
+    def columns(self) -> set[str]:
+        return super().columns - {"sentence"} | {"left_out", "sentences"}

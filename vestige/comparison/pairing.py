@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from vestige.comparison.estimators import F1, Difference, Estimator, Mean, Ratio, Share, StrataMean
+from vestige.comparison.estimators import F1, Difference, Estimator, Mean, Ratio, Share, StrataMean, Within
 from vestige.errors import AnalysisError
 
 
@@ -62,7 +62,11 @@ def pair(
     were scored under other seeds than the rest (a set of neurons that is searched once) are paired by themselves.
     """
     columns = [name for name in places if name in base and name not in estimator.selecting]
-    frames = [_summed(estimator, table, columns) for table in (base, *tuned)]
+    if isinstance(estimator, Within):
+        sides = [Mean(estimator.table, estimator.where, column) for column in (estimator.before, estimator.after)]
+        frames = [_summed(side, table, columns) for side in sides for table in tuned]
+    else:
+        frames = [_summed(estimator, table, columns) for table in (base, *tuned)]
     frames, uncounted = _alike(frames) if "count" in frames[0] else (frames, 0)
     tables = [_by_probe(frame, columns) for frame in frames]
     alike: dict[tuple, list[tuple]] = {}
@@ -86,10 +90,11 @@ def _paired(estimator: Estimator, tables: Sequence["_ByProbe"], columns: Sequenc
     numerators = [_sums(table, "value", shared, codes) for table in tables]
     own = [_sums(table, "units", shared, codes) for table in tables] if isinstance(estimator, F1) else None
     counted = int(first["count"].sum()) if "count" in first else len(shared)
+    before, after = _contrasted(numerators) if isinstance(estimator, Within) else (numerators[0], numerators[1:])
     return Paired(
         pd.DataFrame([*tables[0]], columns=columns, dtype=object),
-        numerators[0],
-        np.stack(numerators[1:]),
+        before,
+        np.stack(after),
         units,
         None if own is None else (own[0], np.stack(own[1:])),
         np.asarray(names),
@@ -97,6 +102,17 @@ def _paired(estimator: Estimator, tables: Sequence["_ByProbe"], columns: Sequenc
         uncounted or everything - len(shared),
         first["stratum"].to_numpy()[np.unique(codes, return_index=True)[1]] if "stratum" in first else None,
     )
+
+
+def _contrasted(numerators: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Of both scores of every run (first all of one, then all of the other): the first, and it with each run's change.
+
+    Runs and seeds then differ in what is asked for, the difference, and in nothing else.
+    """
+    runs = len(numerators) // 2
+    first, second = numerators[:runs], numerators[runs:]
+    level = np.broadcast_to(np.mean(first, axis=0).mean(-1, keepdims=True), first[0].shape)
+    return level, [level + after - before for before, after in zip(first, second, strict=True)]
 
 
 def _nothing_in_common() -> AnalysisError:

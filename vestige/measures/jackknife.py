@@ -19,11 +19,12 @@ from scipy import stats
 
 from vestige.errors import AnalysisError
 from vestige.measures.student import Student
-from vestige.measures.vectors import LEAST_ITEMS
 
 GROUPS = 20
 LEAST_GROUPS = 5
 """Fewer sentences have no interval."""
+LEAST_ITEMS = 4
+"""Fewer items have no debiased similarity, and too few pairs to correlate."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Estimate:
         if len(self.without) < LEAST_GROUPS:
             return np.nan, np.nan
         z, others = _fisher(self.value), _fisher(self.without)
-        reach = stats.t.ppf(0.5 + confidence / 2, len(others) - 1) * _jackknife_error(others)
+        reach = stats.t.ppf(0.5 + confidence / 2, len(others) - 1) * jackknife_error(others)
         return float(np.tanh(z - reach)), float(np.tanh(z + reach))
 
 
@@ -57,7 +58,7 @@ def mean_difference(ones: Sequence[Estimate], others: Sequence[Estimate]) -> Stu
             fix=f"give the sentence of every item, at least {LEAST_GROUPS} sentences a corpus",
         )
     without = [np.mean([estimate.without for estimate in side], axis=0) for side in (ones, others)]
-    errors, freedom = [_jackknife_error(mine) for mine in without], [len(mine) - 1 for mine in without]
+    errors, freedom = [jackknife_error(mine) for mine in without], [len(mine) - 1 for mine in without]
     by_run = np.array([one.value - other.value for one, other in zip(ones, others, strict=True)])
     if len(by_run) > 1:
         errors.append(float(by_run.std(ddof=1)) / len(by_run) ** 0.5)
@@ -76,10 +77,11 @@ def deal(sentences: np.ndarray, groups: int = GROUPS, seed: int = 0) -> list[np.
     return dealt
 
 
-def _jackknife_error(without: np.ndarray) -> float:
-    """Standard error from estimates that each leave one group out."""
-    count = len(without)
-    return float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
+def jackknife_error(without: np.ndarray) -> np.ndarray:
+    """Standard error from estimates (..., groups) that each leave one group out."""
+    count = without.shape[-1]
+    away = without - without.mean(-1, keepdims=True)
+    return np.sqrt((count - 1) / count * (away**2).sum(-1))
 
 
 def _fisher(values: float | np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from vestige.errors import AnalysisError
+from vestige.measures.jackknife import LEAST_ITEMS
 from vestige.representations.store import row_blocks
 
 Array: TypeAlias = np.ndarray | torch.Tensor
@@ -25,9 +26,6 @@ BLOCK_VALUES = 2**21
 
 RESIDENT = 2**28
 """Bytes of prepared vectors that one layer may take in memory."""
-
-LEAST_ITEMS = 4
-"""Fewer items have no debiased similarity, and too few pairs to correlate."""
 
 
 _NOTHING = 1e-12

@@ -32,7 +32,7 @@ def change_findings(part: Part, metric: Metric, judging: Settings, lead: str) ->
     if part.changes.empty:
         return found
     for model, rows in of(part, metric).dropna(subset=["difference"]).groupby("model", sort=False):
-        text, kind = _sentence(metric, rows, judging)
+        text, kind = (_contrast if all(metric.sides) else _sentence)(metric, rows, judging)
         found.append(Finding(lead, text, kind, weight(rows, kind), (*part.key, str(model))))
     return sorted(found, key=lambda finding: -finding.weight)
 
@@ -70,10 +70,12 @@ def change_table(part: Part, metric: Metric, axis: Axis, rows: pd.DataFrame) -> 
         place = [numbers.place_cell(axis, row["x"])] if axis.name else []
         variant = ["" if pd.isna(row[name]) else str(row[name]) for name in apart]
         lines.append([*variant, *place, *cells(metric, row, further)])
-    head = [*apart, *where, first["reference"], first["model"], "change", "interval", "q", "verdict"]
+    sides = metric.sides if all(metric.sides) else (first["reference"], first["model"])
+    head = [*apart, *where, *sides, "difference" if all(metric.sides) else "change", "interval", "q", "verdict"]
     if not apart and not where:
         head, lines = ["metric", *head], [[metric.title, *line] for line in lines]
-    caption = capital(f"{numbers.axis_title(metric)}, {first['model']} minus {first['reference']}")
+    whose = first["model"] if all(metric.sides) else f"{first['model']} minus {first['reference']}"
+    caption = capital(f"{numbers.axis_title(metric)}, {whose}")
     return Table(caption, head, lines, tuple(rows["verdict"]), max(1, len(apart)))
 
 
@@ -122,6 +124,34 @@ def _sentence(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
             text += f"; {'also' if name == verdict else name}{_places(metric, rest)}"
     if len(same):
         text += f"; unchanged within \u00b1{within}{_places(metric, same)}"
+    return f"{text}.", verdict
+
+
+def _contrast(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[str, str]:
+    """What is said of a metric that is itself a difference of two scores: where it is above or below 0."""
+    model = rows["model"].iloc[0]
+    rows = rows[rows["verdict"] != FAILED]
+    if rows.empty:
+        return f"All probes of {model} failed: nothing is shown of {metric.title}.", "described"
+    shown, same = rows[rows["verdict"].isin(_OTHER)], rows[rows["verdict"] == "unchanged"]
+    within, everywhere = numbers.margin(metric, rows["margin"].max()), " everywhere" * (len(rows) > 1)
+    if len(same) == len(rows):
+        return f"In {model}, {metric.title} is none{everywhere}, within \u00b1{within}.", "unchanged"
+    chosen = shown if len(shown) else rows
+    top = chosen.loc[chosen["difference"].abs().idxmax()]
+    where = f"{numbers.change(metric, top['difference'])}{_places(metric, top.to_frame().T)}"
+    where = f"{where} {with_numbers(metric, top, judging)}"
+    if rows["q"].isna().all():
+        largest = "; the largest is" if everywhere else ":"
+        return f"In {model}, {metric.title} is described, not tested{largest} {where}.", "described"
+    if shown.empty:
+        return f"In {model}, {metric.title} is not shown to differ from 0{everywhere}; largest: {where}.", "undecided"
+    verdict = str(top["verdict"])
+    text = f"In {model}, {metric.title} is {where}"
+    for name, word in ((verdict, "also"), (_OTHER[verdict], "below 0" if verdict == "higher" else "above 0")):
+        rest = shown[(shown["verdict"] == name) & (shown.index != top.name)]
+        text += f"; {word}{_places(metric, rest)}" if len(rest) else ""
+    text += f"; none within \u00b1{within}{_places(metric, same)}" if len(same) else ""
     return f"{text}.", verdict
 
 

@@ -57,7 +57,7 @@ def section(reading: Reading, part: Part, title: str, notes_too: bool = True) ->
             made = [Block(f"{capital(metric.title)} of pairs")]
         if maps:
             made[-1].folded += [Folded(capital(f"{metric.title} by {what}"), drawn) for what, drawn in maps.items()]
-        said = list(_notes(reading, part, metric, lead)) if notes_too else []
+        said = list(_notes(reading, part, metric, lead)) if notes_too and not all(metric.sides) else []
         if place == 0:
             found.findings += said
         elif made:
@@ -83,7 +83,7 @@ def curve_blocks(reading: Reading, part: Part, metric: Metric, axis: Axis) -> It
         mine = curves.named_series(some)
         heading = capital(f"{metric.title} by {numbers.axis_name(axis)}{whose}")
         block = Block(heading, _lede(mine, metric, compared), tables=[value_table(mine, metric, axis)])
-        if mine["x"].nunique() > 1:
+        if mine["x"].nunique() > 1 and not (all(metric.sides) and compared):  # a contrast is its own curve
             shown, hidden = fitting(mine, levels)
             quiet = {
                 series for series, model in zip(mine["series"], mine["model"], strict=True) if model in reading.twins
@@ -198,7 +198,7 @@ def _changes(part: Part, metric: Metric, axis: Axis, labelled: bool = False) -> 
     rows = curves.on_axis(rows, metric, axis, labelled).dropna(subset="difference")
     rows = rows.assign(variant=curves.variants(rows, curves.varying(rows)))
     for (model, variant), mine in rows.groupby(["model", "variant"], sort=False):
-        named = f"{model} minus {mine['reference'].iloc[0]}"
+        named = str(model) if all(metric.sides) else f"{model} minus {mine['reference'].iloc[0]}"
         yield (f"{named} ({variant})" if variant else named), mine.sort_values("x", kind="stable")
 
 

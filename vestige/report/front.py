@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from vestige.report.pages import ORDER, page_of
 from vestige.report.reading import Reading
-from vestige.report.types import Finding, Page
+from vestige.report.types import Answer, Finding, Page, Topic
 from vestige.report.wording import VERDICTS, count, listing
 
 MOST = 8
@@ -48,6 +49,16 @@ def _lists(page: Page) -> Iterator[list[Finding]]:
     for section in page.sections:
         yield section.findings
         yield from (block.findings for block in section.blocks)
+
+
+def paragraphs(pages: Sequence[tuple[str, Page]]) -> list[tuple[str, list[tuple[Answer, str]]]]:
+    """What opens the report: for every tuned model its sentences by topic, each with the page that has its evidence."""
+    topics = get_args(Topic)
+    found: dict[str, list[tuple[Answer, str]]] = {}
+    for name, page in pages:
+        for answer in page.answers:
+            found.setdefault(answer.model, []).append((answer, name))
+    return [(model, sorted(said, key=lambda one: topics.index(one[0].topic))) for model, said in found.items()]
 
 
 def overview(reading: Reading, pages: Sequence[Page], opening: Sequence[Finding]) -> str:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from vestige.cache import write_file
 from vestige.report import provenance
-from vestige.report.front import overview, read_pages, statement, take_opening
+from vestige.report.front import overview, paragraphs, read_pages, statement, take_opening
 from vestige.report.limits import glossary, limits
 from vestige.report.reading import Reading
 from vestige.report.types import Figure
@@ -46,6 +46,7 @@ def render(reading: Reading) -> str:
             title=reading.title,
             about=reading.lock.get("spec", {}).get("about", ""),
             statement=statement(reading),
+            answers=paragraphs(named),
             overview=overview(reading, pages, opening),
             findings=opening,
             warnings=warnings(reading),

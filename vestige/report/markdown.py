@@ -7,10 +7,10 @@ from itertools import groupby
 from pathlib import Path
 
 from vestige.cache import write_file
-from vestige.report.front import overview, read_pages, statement, take_opening
+from vestige.report.front import overview, paragraphs, read_pages, statement, take_opening
 from vestige.report.limits import limits
 from vestige.report.reading import Reading
-from vestige.report.types import Block, Finding, Page, Table
+from vestige.report.types import Answer, Block, Finding, Page, Table
 from vestige.report.warnings import warnings
 
 COMMAND = "vestige report RUN --format markdown"
@@ -23,7 +23,8 @@ def write_markdown(target: Path, reading: Reading, title: str = "") -> None:
 
 def render(reading: Reading, title: str = "") -> str:
     """The whole README."""
-    pages = [page for _, page in read_pages(reading)]
+    named = read_pages(reading)
+    pages = [page for _, page in named]
     opening = take_opening(pages)
     limiting = _bullets(limits(reading, pages))
     parts = [
@@ -31,7 +32,9 @@ def render(reading: Reading, title: str = "") -> str:
         f"*Written by `{COMMAND}`; every number below comes from the tables of the run. Do not edit: run it again.*",
         plain(statement(reading)),
         _bullets(warnings(reading)),
-        *(["## Findings", plain(overview(reading, pages, opening)), *_by_lead(opening)] if opening else []),
+        *(["## Findings"] if opening or any(page.answers for page in pages) else []),
+        *(_paragraph(model, said) for model, said in paragraphs(named)),
+        *([plain(overview(reading, pages, opening)), *_by_lead(opening)] if opening else []),
         *(["## What this does not say", limiting] if limiting else []),
         *(part for page in pages for part in _page(page)),
     ]
@@ -48,6 +51,11 @@ def markdown_table(table: Table) -> str:
     rows = [[plain(cell) for cell in line] for line in (table.head, *table.rows)]
     rows.insert(1, [*[":--"] * table.words, *["--:"] * (len(table.head) - table.words)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _paragraph(model: str, said: Sequence[tuple[Answer, str]]) -> str:
+    sentences = [f"{plain(answer.text)} ({plain(page.replace('_', ' '))})" for answer, page in said]
+    return f"**{plain(model)}.** {' '.join(sentences)}"
 
 
 def _bullets(lines: Sequence[str]) -> str:

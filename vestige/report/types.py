@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 
@@ -22,6 +22,22 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.lead}: {self.text}"
+
+
+Topic = Literal["weights", "representations", "knowledge", "kind", "use", "advice"]
+"""What a sentence of the opening answers, in this order: which weights and which layers changed; what a probe reads
+less or more of; whether that is lost, moved or re-encoded; whether it is still used; what follows for a next tuning."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sentence of the paragraph that opens the report, about one tuned model; a test supports what it claims."""
+
+    topic: Topic
+    model: str
+    text: str
+    kind: str = "note"
+    """The verdict that it goes by, as of a finding."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +114,10 @@ class Page:
     title: str
     lede: str = ""
     sections: list[Section] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    """What this analysis says in the paragraph that opens the whole report."""
     overview: str = ""
-    """One sentence over everything, at the top of the whole report."""
+    """One sentence over everything, after that paragraph."""
     limits: list[str] = field(default_factory=list)
     """What the numbers of this analysis do not say, a line each."""
     explorer: list[dict[str, Any]] = field(default_factory=list)

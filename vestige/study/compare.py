@@ -5,7 +5,7 @@ given by, so that each is loaded when it is read, in whatever process reads it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from vestige.analyses import analysis_names, find_analysis
 from vestige.analyses.base import Analysis
+from vestige.analyses.profiles import MOST_TASKS, WITHOUT_TWIN, profile_analyses
 from vestige.analyses.registry import BY_DEFAULT
 from vestige.corpus.catalog import find_entry
 from vestige.corpus.load import load_corpus
@@ -37,14 +38,15 @@ def compare(
     tuned: ModelLike | Sequence[ModelLike],
     corpus: str | Path | Corpus,
     *,
-    analyses: Sequence[str | dict[str, Any]] = BY_DEFAULT,
+    analyses: Sequence[str | dict[str, Any]] | None = None,
+    profile: str | None = None,
     tasks: Sequence[str] | None = None,
     format: str | None = None,
     options: Mapping[str, Any] | None = None,
     tokenizer: Any = None,
     sink: str = "auto",
     on_unknown: str = "error",
-    random_twin: bool = True,
+    random_twin: bool | None = None,
     limit: int | None = None,
     device: str = "cpu",
     jobs: int | None = None,
@@ -55,17 +57,18 @@ def compare(
 ) -> StudyRun:
     """Compare a model before and after fine-tuning on a corpus; `.show()` opens the report.
 
-    `tuned` may be several models, each compared with `base`. `tasks` names labellings of the
-    corpus, each for the analyses that take it; by default an analysis gets the first two it can take, xpos, upos,
-    deprel, chunk, semtag and pos before others, and one that uses no labels is run once. `format` and `options`
+    `tuned` may be several models, each compared with `base`. `analyses` are names, or names with parameters; `profile`
+    (quick, standard or full) stands for a choice of them, to which further ones may be added. `tasks` names labellings
+    of the corpus, each for the analyses that take it; by default an analysis gets the first two it can take, xpos,
+    upos, deprel, chunk, semtag and pos before others, and one that uses no labels is run once. `format` and `options`
     say how files of your own are read; a test or dev set that they lack is cut from train, and the report says so.
     `tokenizer` is that of models in memory, or names one for tuned folders that lack theirs: a folder, or "base".
     `sink` says what becomes of an attention sink (see vestige.models.encoders.reading); `on_unknown="allow"` goes on
     where a tokenizer does not know a fifth of the tokens. `engine` has settings of the engine, as `{"name": "ray"}`.
     """
     study = comparison(
-        base, tuned, corpus, analyses=analyses, tasks=tasks, format=format, options=options, tokenizer=tokenizer,
-        sink=sink, on_unknown=on_unknown, random_twin=random_twin,
+        base, tuned, corpus, analyses=analyses, profile=profile, tasks=tasks, format=format, options=options,
+        tokenizer=tokenizer, sink=sink, on_unknown=on_unknown, random_twin=random_twin,
         limit=limit, device=device, folder=folder, overwrite=overwrite, cache=cache,
     )  # fmt: skip
     return study.run(**{"jobs": jobs, **(engine or {})})
@@ -76,14 +79,15 @@ def comparison(
     tuned: ModelLike | Sequence[ModelLike],
     corpus: str | Path | Corpus,
     *,
-    analyses: Sequence[str | dict[str, Any]],
+    analyses: Sequence[str | dict[str, Any]] | None = None,
+    profile: str | None = None,
     tasks: Sequence[str] | None = None,
     format: str | None = None,
     options: Mapping[str, Any] | None = None,
     tokenizer: Any = None,
     sink: str = "auto",
     on_unknown: str = "error",
-    random_twin: bool = True,
+    random_twin: bool | None = None,
     limit: int | None = None,
     device: str = "cpu",
     **where: Any,
@@ -104,13 +108,15 @@ def comparison(
         models[role]["reference"] = "base"
         if role not in given and isinstance(tokenizer, str | Path):
             models[role]["tokenizer"] = str(tokenizer)
-    if random_twin:
+    if profile not in WITHOUT_TWIN if random_twin is None else random_twin:
         models[TWIN] = {"random_twin_of": "base"}
+    chosen = analyses if analyses is not None else () if profile else BY_DEFAULT
+    asked = [_analysis(item, name, loaded, tasks) for item in chosen]
     raw: dict[str, Any] = {
         "study": _study_name(named, name),
         "models": models,
         "corpora": {name: source},
-        "analyses": [_analysis(item, name, loaded, tasks) for item in analyses],
+        "analyses": [*_of_profile(profile, name, loaded, tasks), *asked],
         "compute": {"device": device, "on_unknown": on_unknown},
         "limit": limit,
     }
@@ -174,13 +180,36 @@ def _analysis(item: str | Mapping[str, Any], name: str, corpus: Corpus, wanted: 
     return {analysis: {**(parameters or {}), "tasks": [f"{name}/{task}" for task in tasks]}}
 
 
+def _of_profile(
+    profile: str | None, name: str, corpus: Corpus, wanted: Sequence[str] | None
+) -> Iterator[dict[str, Any]]:
+    """The analyses of a profile that find a task in the corpus."""
+    for item in profile_analyses(profile) if profile else ():
+        ((analysis, parameters),) = item.items()
+        most = parameters.get(MOST_TASKS)
+        own = {key: value for key, value in parameters.items() if key != MOST_TASKS}
+        kind = find_analysis(analysis)
+        if kind.levels and not _fitting(kind, corpus, wanted):
+            continue
+        made = _analysis({analysis: own}, name, corpus, wanted)
+        if most is not None and "tasks" in made[analysis]:
+            made[analysis]["tasks"] = made[analysis]["tasks"][:most]
+        yield made
+
+
+def _fitting(kind: type[Analysis], corpus: Corpus, wanted: Sequence[str] | None) -> list[str]:
+    """Tasks of the corpus, of those asked for, that an analysis takes."""
+    levels = corpus.levels if wanted is None else {task: corpus.task(task).level for task in wanted}
+    return [task for task, level in levels.items() if level in kind.levels]
+
+
 def _tasks(kind: type[Analysis], corpus: Corpus, wanted: Sequence[str] | None) -> list[str]:
     """Those asked for, or by default the first two, of the tasks that the analysis takes."""
     if wanted is None:
-        fitting = [task for task, level in corpus.levels.items() if level in kind.levels]
+        fitting = _fitting(kind, corpus, None)
         chosen = ([task for task in PREFERRED_TASKS if task in fitting] or fitting)[:2]
     else:
-        chosen = [task for task in wanted if corpus.task(task).level in kind.levels]
+        chosen = _fitting(kind, corpus, wanted)
     if not chosen:
         has = ", ".join(f"{task} ({level})" for task, level in corpus.levels.items())
         given = f"not {', '.join(wanted)}" if wanted else f"and {corpus.name!r} has none"

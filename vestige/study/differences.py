@@ -3,7 +3,9 @@
 How is declared by the analyses: each of their metrics names its estimator and its margin.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -27,8 +29,8 @@ def compared_models(
     base: Cell, tuned: Sequence[Cell], settings: Mapping[str, Any], margins: Mapping[str, float]
 ) -> tuple[pd.DataFrame, list[str]]:
     """The runs of a tuned model against its reference; why it cannot be, where the two have nothing in common."""
-    analysis = analysis_of(base)
-    metrics = [metric for metric in analysis.given if metric.compared is not None and _left(base, metric)]
+    analysis = analysis_of(tuned[0])
+    metrics = [metric for metric in analysis.given if _left(base, tuned[0], metric)]
     read = _reader(base, tuned)
     try:
         found = compare_declared(metrics, read, Settings(**settings), margins, stochastic=analysis.stochastic)
@@ -45,11 +47,11 @@ def comparisons_frame(spec: StudySpec, steps: Sequence[Compare]) -> tuple[pd.Dat
     for step in sorted(steps, key=lambda step: bool(step.outside)):
         one, found = step.tuned[0], step.table("comparisons")
         what = f"{one.analysis} of {one.corpus}/{one.task}"
-        notes += [f"{what}: {one.model} is not compared with {step.base.model}: {why}" for why in step.notes()]
+        notes += [f"{what}: {one.model} is not compared with {step.reference}: {why}" for why in step.notes()]
         if found.empty:
             continue
         if not step.outside:
-            tables.append(_identified(found, one, step.base.model))
+            tables.append(_identified(found, one, step.reference))
         elif one.reference is not None:
             there = step.outside[0]
             other = {"other_corpus": there.corpus, "other_task": there.task, "other_params": params_hash(there)}
@@ -119,9 +121,12 @@ def settings_of(spec: StudySpec) -> dict[str, Any]:
     return spec.compare.model_dump(exclude={"margins"})
 
 
-def _left(cell: Cell, metric: Metric) -> bool:
-    """Whether the cell left the table that a metric is compared by."""
-    return metric.compared is not None and cell.has(metric.compared.table)
+def _left(base: Cell, tuned: Cell, metric: Metric) -> bool:
+    """Whether the cells left the table that a metric is compared by; of a contrast within one cell, the tuned's."""
+    if metric.compared is None:
+        return False
+    needed = [tuned] if metric.compared.within else [base, tuned] if base.key != tuned.key else []
+    return bool(needed) and all(cell.has(metric.compared.table) for cell in needed)
 
 
 def _reader(base: Cell, tuned: Sequence[Cell]) -> Callable[[str], Tables]:
@@ -218,13 +223,32 @@ def compared_selections(base: Cell, tuned: Sequence[Cell], settings: Mapping[str
 
 
 def pairs(spec: StudySpec, cells: Sequence[Cell]) -> Iterator[tuple[Cell, list[Cell]]]:
-    """Cells of references, each with the cells of one tuned model's runs."""
+    """Cells of references, each with the cells of one tuned model's runs; or, of an analysis that measured both models
+    in these, the first of them.
+    """
     for name in spec.models:
         reference = spec.reference_of(name)
-        for base in [cell for cell in cells if cell.model == reference and cell.run == 0]:
-            tuned = [cell for cell in cells if cell.model == name and _key(cell) == _key(base)]
-            if tuned:
-                yield base, tuned
+        runs: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in cells:
+            if cell.model == name and reference is not None:
+                runs.setdefault((cell.analysis, *_key(cell)), []).append(cell)
+        bases = {(cell.analysis, *_key(cell)): cell for cell in cells if cell.model == reference and cell.run == 0}
+        for key, tuned in runs.items():
+            if key in bases:
+                yield bases[key], tuned
+            elif _contrasts(tuned[0]):
+                yield tuned[0], tuned
+
+
+@lru_cache
+def _has_contrasts(analysis: str, parameters: str) -> bool:
+    given = TypeAdapter(find_analysis(analysis)).validate_python(json.loads(parameters)).given
+    return any(metric.compared is not None and metric.compared.within for metric in given)
+
+
+def _contrasts(cell: Cell) -> bool:
+    """Whether the cell itself has both scores of some metric."""
+    return _has_contrasts(cell.analysis, json.dumps(cell.parameters))
 
 
 def _key(cell: Cell) -> tuple[str, str, str]:

@@ -77,7 +77,7 @@ def claims(run: StudyRun) -> list[str]:
     """Sentences of change on the page: those marked as lower or higher, and notes that claim one."""
     page = run.report().read_text()
     found = []
-    for kind, text in re.findall(r'<li class="is-([^"]+)">(.*?)</li>', page, flags=re.DOTALL):
+    for kind, text in re.findall(r'<(?:li|span) class="is-([^"]+)">(.*?)</(?:li|span)>', page, flags=re.DOTALL):
         plain = " ".join(re.sub(r"<[^>]+>", " ", text).split())
         if kind in ("lower", "higher") or _CLAIMING.search(plain):
             found.append(plain)

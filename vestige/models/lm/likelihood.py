@@ -52,7 +52,7 @@ def likelihoods(
     """
     sums, tokens = np.zeros((len(heads), units)), np.zeros(units)
     batches = 0
-    for batch in _batches(clozes, 1 if encoder.alone else batch_tokens):
+    for batch in cloze_batches(clozes, 1 if encoder.alone else batch_tokens):
         answers = [answer for cloze in batch for answer in cloze.answers]
         unit = np.array([cloze.unit for cloze in batch for _ in cloze.targets])
         known: dict[tuple[int, int], np.ndarray] = {}
@@ -84,7 +84,8 @@ def longest_first(lengths: Sequence[int]) -> list[int]:
     return sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
 
 
-def _batches(clozes: Iterable[Cloze], tokens: int) -> Iterator[list[Cloze]]:
+def cloze_batches(clozes: Iterable[Cloze], tokens: int) -> Iterator[list[Cloze]]:
+    """Neighbouring questions together, as many as have so few tokens, padding included."""
     batch: list[Cloze] = []
     longest = 0
     for cloze in clozes:

@@ -46,6 +46,7 @@ class Mixer:
         self.blocks = [list(each.blocks) for each in parts]
         self.norms = [self._norm_of(each) for each in both]
         outside = [each.outside() for each in parts]
+        self._outside = outside
         self._same = _find_same(parts, outside)
         self._before = [_modules_of(each, embeddings) for each, (embeddings, _) in zip(parts, outside, strict=True)]
         self.evaluations = 0
@@ -59,16 +60,30 @@ class Mixer:
             raise ModelError(f"there are {self.depth} blocks, asked for the last {count}", fix="ask for fewer")
         return (int(embeddings), *(int(block >= self.depth - count) for block in range(self.depth)))
 
+    def first(self, layer: int) -> Plan:
+        """The other's embeddings and all its blocks up to a layer in the model; of layer 0, its embeddings alone."""
+        self._check_layer(layer)
+        return tuple(int(part <= layer) for part in range(self.depth + 1))
+
+    def only(self, layer: int) -> Plan:
+        """One layer of the other in the model; 0 are its embeddings."""
+        self._check_layer(layer)
+        return tuple(int(part == layer) for part in range(self.depth + 1))
+
+    def _check_layer(self, layer: int) -> None:
+        if not 0 <= layer <= self.depth:
+            raise ModelError(f"there are layers 0 to {self.depth}, asked for {layer}", fix="choose one of them")
+
     def single(self, layer: int) -> Plan:
         """One layer of the other, counted from 1, in the model."""
         if not 1 <= layer <= self.depth:
             raise ModelError(f"there are layers 1 to {self.depth}, asked for {layer}", fix="choose one of them")
-        return (0, *(int(block + 1 == layer) for block in range(self.depth)))
+        return self.only(layer)
 
     @torch.inference_mode()
     def states(self, plans: Sequence[Plan], inputs: Mapping[str, Any]) -> list[Tensor]:
         """The last hidden state of every plan for one batch of inputs."""
-        plans = [self._simplified(plan) for plan in plans]
+        plans = [self.simplified(plan) for plan in plans]
         starts = Counter(plan[:size] for plan in set(plans) for size in range(2, len(plan)))
         known: dict[Plan, Any] = {}
         shared = {start for start, count in starts.items() if count > 1}
@@ -78,6 +93,46 @@ class Mixer:
             if plan not in found:
                 found[plan] = self._run(plan, inputs, known, shared, embedded)
         return [found[plan] for plan in plans]
+
+    @contextmanager
+    def mixed(self, plan: Plan) -> Iterator[None]:
+        """Meanwhile the model itself computes a plan, so that what lies above its layers (pooler, head) stays its own.
+
+        `states` gives the same last hidden states of many plans at less cost.
+        """
+        embeddings, *blocks = self.simplified(plan)
+        with ExitStack() as stack:
+            if embeddings:
+                pairs = self._pairs(self._outside[0][0], self._outside[1][0])
+                stack.enter_context(_holding({mine: other.data for mine, other in pairs}))
+            for number in (number for number, side in enumerate(blocks) if side):
+                stack.enter_context(computing(self.blocks[0][number], self.blocks[1][number].forward))
+            mine, theirs = self.norms
+            if blocks[-1] and mine is not None and theirs is not None:
+                stack.enter_context(computing(mine, theirs.forward))
+            yield
+
+    @contextmanager
+    def interpolated(self, share: float) -> Iterator[None]:
+        """Meanwhile embeddings, blocks and final norm of the model have weights of which `share` is its own."""
+        inside = [{str(number): p for number, p in enumerate(_parameters(side))} for side in self.blocks]
+        pairs = [
+            pair for here, there in (inside, *zip(*self._outside, strict=True)) for pair in self._pairs(here, there)
+        ]
+        with _holding({mine: torch.lerp(other.data, mine.data, share) for mine, other in pairs}):
+            yield
+
+    def _pairs(
+        self, mine: Mapping[str, Parameter], theirs: Mapping[str, Parameter]
+    ) -> list[tuple[Parameter, Parameter]]:
+        for name, weight in mine.items():
+            if name not in theirs or theirs[name].shape != weight.shape:
+                other = tuple(theirs[name].shape) if name in theirs else "missing"
+                raise ModelError(
+                    f"{name} is {tuple(weight.shape)}, in the other model {other}",
+                    fix="mix models of one architecture and one vocabulary",
+                )
+        return [(weight, theirs[name]) for name, weight in mine.items()]
 
     def _run(
         self,
@@ -130,7 +185,7 @@ class Mixer:
                 stack.enter_context(computing(mine, theirs.forward))
             return host(**inputs).last_hidden_state
 
-    def _simplified(self, plan: Plan) -> Plan:
+    def simplified(self, plan: Plan) -> Plan:
         """Parts that both models have alike are the model's own."""
         return tuple(0 if same else side for side, same in zip(plan, self._same, strict=True))
 
@@ -165,6 +220,23 @@ def _modules_of(parts: Parts, parameters: Mapping[str, Parameter]) -> list[Modul
         largest = next((module for module in inside if blocks.isdisjoint(module.modules())), None)
         found |= {} if largest is None else {largest: None}
     return list(found)
+
+
+def _parameters(blocks: Sequence[Module]) -> Iterator[Parameter]:
+    return (parameter for block in blocks for parameter in block.parameters())
+
+
+@contextmanager
+def _holding(values: Mapping[Parameter, Tensor]) -> Iterator[None]:
+    """Meanwhile parameters have other values."""
+    before = {parameter: parameter.data for parameter in values}
+    try:
+        for parameter, value in values.items():
+            parameter.data = value
+        yield
+    finally:
+        for parameter, value in before.items():
+            parameter.data = value
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
 from vestige.report import curves, default, notes, numbers
 from vestige.report.reading import Part, Reading
-from vestige.report.types import Page
+from vestige.report.types import Answer, Page
 from vestige.report.wording import layer
 
 _OWN, _PROBES = "task_", ("accuracy", "last_accuracy")
@@ -17,7 +18,7 @@ _OWN, _PROBES = "task_", ("accuracy", "last_accuracy")
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with sentences on every model's own task, the largest effect first, and on perplexity."""
-    return default.page(
+    found = default.page(
         replace(reading, results=_with_baselines(reading.results, analysis)),
         analysis,
         _erased,
@@ -26,6 +27,14 @@ def page(reading: Reading, analysis: str) -> Page:
         "tuned on, the language model, a probe at that layer and one at the last layer. Beside it, as many random "
         "directions erased.",
     )
+    for part in reading.parts(analysis):
+        whats = f" of {part.title}" if len(reading.parts(analysis)) > 1 else ""
+        for model in part.models:
+            found.answers += [
+                Answer("use", model, f"Is it still used{whats}? {text}")
+                for _, text in islice(_own_task(part, model), 1)
+            ]
+    return found
 
 
 def _with_baselines(rows: pd.DataFrame, analysis: str) -> pd.DataFrame:
@@ -37,15 +46,19 @@ def _with_baselines(rows: pd.DataFrame, analysis: str) -> pd.DataFrame:
 
 
 def _erased(part: Part, model: str) -> Iterator[tuple[float, str]]:
-    mine = part.rows[part.rows["model"] == model]
-    measured = mine["metric"].drop_duplicates()
+    yield from _own_task(part, model)
+    if "perplexity" in set(part.rows.loc[part.rows["model"] == model, "metric"]):
+        for size, text in _one_erased(part, model, part.declared.metrics["perplexity"]):
+            yield size - 1e9, text  # after all own tasks
+
+
+def _own_task(part: Part, model: str) -> Iterator[tuple[float, str]]:
+    """What erasing does to the task that the model was tuned on."""
+    measured = part.rows.loc[part.rows["model"] == model, "metric"].drop_duplicates()
     results = [metric.name for metric in curves.of_metric(part)]
     own = next((name for name in measured if name.startswith(_OWN) and name in results), None)
     if own:
         yield from _one_erased(part, model, part.declared.metrics[own])
-    if "perplexity" in set(measured):
-        for size, text in _one_erased(part, model, part.declared.metrics["perplexity"]):
-            yield size - 1e9, text  # after all own tasks
 
 
 def _one_erased(part: Part, model: str, metric: Metric) -> Iterator[tuple[float, str]]:

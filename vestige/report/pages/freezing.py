@@ -2,16 +2,45 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
+
 from vestige.report import curves, default, notes
 from vestige.report.reading import Part, Reading
-from vestige.report.types import Page
+from vestige.report.types import Answer, Page
 
 _NOTHING = -1
 
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with a sentence on how many blocks can be frozen."""
-    return default.page(reading, analysis, _frozen, "How deep must fine-tuning reach?")
+    found = default.page(reading, analysis, _frozen, "How deep must fine-tuning reach?")
+    for part in reading.parts(analysis):
+        found.answers += [Answer("advice", model, text) for model in part.models for text in _advice(part, model)]
+    return found
+
+
+def _advice(part: Part, model: str) -> Iterator[str]:
+    """Which blocks could have been frozen at no measured cost."""
+    metric = curves.leading(part)
+    points = notes.points(curves.curve_frame(part.rows, metric, metric.along[0]), model)
+    deep = _harmless(points) if _NOTHING in points.index else []
+    if deep and deep[-1] > 0:
+        whole, frozen = points.loc[_NOTHING], points.loc[deep[-1]]
+        yield (
+            f"Tuning {model} on {part.name} could have left the embeddings and the first {notes.blocks(deep[-1])} "
+            f"frozen at no measured cost ({metric.title} {notes.level(metric, frozen)}, all blocks tuned "
+            f"{notes.level(metric, whole)})."
+        )
+
+
+def _harmless(points: pd.DataFrame) -> list[float]:
+    """Depths up to which freezing is not shown to lower the score, without a gap and with intervals throughout."""
+    found: list[float] = []
+    for depth in (x for x in points.index if x >= 0):
+        if not notes.has_interval(points.loc[depth]) or notes.below(points.loc[depth], points.loc[_NOTHING]):
+            break
+        found.append(float(depth))
+    return found
 
 
 def _frozen(part: Part, model: str) -> Iterator[tuple[float, str]]:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from vestige.report import numbers
 from vestige.report.pages.layer_parts import figures
+from vestige.report.pages.layer_parts.answers import answers
 from vestige.report.pages.layer_parts.contrasts import contrast_findings
 from vestige.report.pages.layer_parts.findings import group_findings, overview
 from vestige.report.pages.layer_parts.group import Group, Measure
@@ -37,6 +38,7 @@ def page(reading: Reading, analysis: str) -> Page:
     compared = [group for group in first if group.compared]
     if compared:
         made.overview, accuracy = overview(compared), compared[0].accuracy
+        made.answers = answers(compared)
         made.lede = (
             f"Curves: {accuracy.metric.title} with {100 * reading.judging.confidence:g} % bands. Points: the change, "
             "tuned minus base on the same sentences, with its interval; within the grey band "

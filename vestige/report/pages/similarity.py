@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from vestige.analyses.metric import LAYER
-from vestige.report import curves, default, notes
+from vestige.report import curves, default, notes, numbers
 from vestige.report.pages.domains import add_domains
 from vestige.report.reading import Part, Reading
-from vestige.report.types import Page
+from vestige.report.types import Answer, Page
 
 
 def page(reading: Reading, analysis: str) -> Page:
@@ -19,10 +19,29 @@ def page(reading: Reading, analysis: str) -> Page:
         "How alike the same inputs are in the tuned model and its reference, layer by layer: 1 says that they are "
         "the same up to what the measure leaves open (scale, rotation, or any linear map).",
     )
+    found.answers = [answer for part in reading.parts(analysis) for answer in _answers(reading, part)]
     for section, part in zip(found.sections, reading.parts(analysis), strict=True):
         if len(part.domains):
             add_domains(reading, part, section, default.lead_of(part, found.title))
     return found
+
+
+def _answers(reading: Reading, part: Part) -> Iterator[Answer]:
+    """How alike every model is to its reference by the first measure: the least similar layer, where one is shown."""
+    metric, several = curves.of_metric(part)[0], len(reading.parts(part.declared.analysis)) > 1
+    for model in (name for name in part.models if name not in reading.twins):
+        points = notes.points(curves.curve_frame(part.rows, metric, LAYER), model)
+        if points.empty:
+            continue
+        least = points.loc[points["value"].idxmin()]
+        others = points.drop(index=least.name)
+        title = f"{metric.title} with the base{f' on {part.title}' if several else ''}"
+        if len(others) and all(notes.below(least, other) for _, other in others.iterrows()):
+            where = numbers.places(LAYER, [least.name])
+            text = f"Hidden states are least like the base's at {where} ({title}: {notes.level(metric, least)})."
+        else:
+            text = f"{title} is {notes.span(metric, LAYER, points)}."
+        yield Answer("representations", model, text)
 
 
 def _least_alike(part: Part, model: str) -> Iterator[tuple[float, str]]:

@@ -31,7 +31,7 @@ class Compare(Step):
 
     kind: ClassVar[str] = "compare"
     base: Cell
-    """Of the reference; of two domains, the first of `tuned`."""
+    """Of the reference; of two domains, and where cells of `tuned` have both models, the first of `tuned`."""
     tuned: tuple[Cell, ...]
     outside: tuple[Cell, ...] = ()
     settings: dict[str, Any]
@@ -41,8 +41,14 @@ class Compare(Step):
     def title(self) -> str:
         one = self.tuned[0]
         what = f"{one.analysis} of {one.corpus}/{one.task}"
-        against = f"{self.outside[0].corpus}" if self.outside else self.base.model
+        against = self.outside[0].corpus if self.outside else self.reference
         return f"comparing {what}, model {one.model} with {against}"
+
+    @property
+    def reference(self) -> str:
+        """The model that the tuned one is compared with."""
+        own = self.tuned[0].reference
+        return self.base.model if own is None else own.origin.model
 
     @property
     def about(self) -> set[str]:
