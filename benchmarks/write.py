@@ -74,10 +74,13 @@ def why_not(row: Row, goal: float) -> str:
     return f"{work} of vestige's {row['vestige_seconds']:.2f} s; the bound is {row['bound']:.0f} x"
 
 
+LINEAR = 1.1
+"""The largest exponent of time against words that counts as linear."""
+MET = ("no", "in part", "yes")
 GOALS = (("grid of 64", 40), ("the same ten epochs", 12), ("ranking", 100), ("layer probes", 12), ("minimal set", 12))
 
 
-def goals(results: list[Row], extraction: Row | None, memory: Row | None, similarity: Row | None) -> str:
+def goals(results: list[Row], extraction: Row | None, large: Row | None, similarity: Row | None) -> str:
     lines = ["| work | goal | measured | met | why not |", "|---|---|---|---|---|"]
     for start, goal in GOALS:
         found = [(result["data"], row) for result in results if (row := find(result, start))]
@@ -102,17 +105,14 @@ def goals(results: list[Row], extraction: Row | None, memory: Row | None, simila
                 f"most {row['distance']:.0e} | {'yes' if row['ratio'] >= goal and equal else 'no'} | "
                 f"{'' if row['ratio'] >= goal else missed} |"
             )
-    if memory:
-        last = memory["sizes"][-1]
-        peak = max(size["peak_anonymous_gb"] for size in memory["sizes"])
-        steps = [size["step_seconds"] for size in memory["sizes"]]
-        partly = "" if "default_seconds" in last else f", on the first {last['steps_timed']} steps"
-        fits, linear = peak < memory["limit_gb"], max(steps) < 1.3 * min(steps)
-        dearer = "" if linear else f"a step takes {min(steps) * 1e3:.0f} to {max(steps) * 1e3:.0f} ms"
+    if large:
+        most, slopes = max(row["anonymous_gb"] for row in large["rows"]), large["exponents"]
+        fits, linear = most < large["limit_gb"], max(slopes.values()) < LINEAR
+        told = ", ".join(f"{name} {slope:.2f}" for name, slope in slopes.items())
         lines.append(
-            f"| a probe on {last['words']:,} words x {memory['neurons']:,} neurons | < {memory['limit_gb']:.0f} GB of "
-            f"anonymous memory, linear time | {peak:.1f} GB; {growth(memory)} | "
-            f"{'yes' if fits and linear else 'in part: the memory' if fits else 'no'}{partly} | {dearer} |"
+            f"| layer probes, a neuron ranking, RSA on {max(row['words'] for row in large['rows']):,} words x "
+            f"{large['neurons']:,} neurons | < {large['limit_gb']:.0f} GB of anonymous memory, linear time | "
+            f"{most:.1f} GB; exponents {told} | {MET[fits + linear]} |  |"
         )
     if similarity:
         ratios = [row["ratio"] for row in similarity["rows"]]
@@ -258,44 +258,38 @@ def extraction_section(result: Row | None) -> str:
     return "\n".join(lines)
 
 
-def growth(result: Row) -> str:
-    """Seconds per pass and 100,000 words, smallest and largest over the sizes."""
-    rates = [size["pass_seconds"]["cpu"] / size["words"] * 1e5 for size in result["sizes"]]
-    return f"{min(rates):.1f} to {max(rates):.1f} CPU s a pass per 100,000 words"
-
-
-def memory_section(result: Row | None) -> str:
+def large_section(result: Row | None) -> str:
     if result is None:
         return ""
-    cold, asked = (result["reading"]["cold"][name] for name in ("read_mb", "needed_mb"))
+    slopes = ", ".join(f"{slope:.2f} ({name})" for name, slope in result["exponents"].items())
     lines = [
         "## Larger than memory",
         "",
-        f"One elastic-net probe (l1 = {result['l1']:g}, l2 = {result['l2']:g}) on {result['neurons']:,} neurons and "
-        f"{result['labels']} labels, read from a float16 store of {result['store_gb']:.0f} GB "
-        "(`benchmarks/memory.py`); smaller sizes are its first rows, and rows beyond the first 100,000 repeat those. "
-        "Where no default training is given, the first steps of a pass were timed and the pass taken in proportion. "
-        "The default training makes as many steps as the square root of the rows asks for, so beyond 20,000 words it "
-        "grows slower than they do. CPU seconds.",
+        f"Whole analyses of {result['neurons']:,} neurons and {result['labels']} labels, read from a float16 store of "
+        f"up to {result['store_gb']:.0f} GB (`benchmarks/large.py`), one thread, a process each. Anonymous memory "
+        "includes the corpus and the libraries.",
         "",
-        "| words | anonymous memory, GB | a step | one pass | its wall time | default training | a round of polish |",
-        "|---|---|---|---|---|---|---|",
+        "| analysis | words | CPU s | wall s | anonymous memory, GB | what it found |",
+        "|---|---|---|---|---|---|",
         *(
-            f"| {size['words']:,} | {size['peak_anonymous_gb']:.2f} | {size['step_seconds']:.3f} | "
-            f"{size['pass_seconds']['cpu']:.0f} | {size['pass_seconds']['wall']:.0f} | "
-            f"{spent(size, 'default_seconds')} | {spent(size, 'polish_seconds')} |"
-            for size in result["sizes"]
+            f"| {row['analysis']} | {row['words']:,} | {row['cpu']:.0f} | {row['wall']:.0f} | "
+            f"{row['anonymous_gb']:.2f} | {large_finding(row)} |"
+            for row in result["rows"]
         ),
         "",
-        f"That is {growth(result)}. A stretch of rows that is not in the system's memory is read as {cold:.1f} MB "
-        f"where {asked:.1f} MB are asked for.",
+        f"CPU seconds grow with words by the exponents {slopes}.",
     ]
     return "\n".join(lines)
 
 
-def spent(size: Row, what: str) -> str:
-    """CPU seconds of something, where it was measured."""
-    return f"{size[what]['cpu']:.0f}" if size.get(what) else "\u2013"
+def large_finding(row: Row) -> str:
+    """What shows that the work was done."""
+    if row["analysis"] == "layer_probe":
+        passes = f"{min(row['passes']):.0f} to {max(row['passes']):.0f} passes"
+        return f"gap at most {max(row['optimality_gap']):.1e} nats, {passes}"
+    if row["analysis"] == "neurons":
+        return f"{row['planted_found']:.0%} of the planted neurons at the top"
+    return f"RSA {min(row['rsa']):.2f} to {max(row['rsa']):.2f}"
 
 
 def further_section(similarity: Row | None, structural: Row | None, description: Row | None) -> str:
@@ -414,18 +408,18 @@ def int8_section(results: list[Row]) -> str:
 
 def main() -> None:
     results = [found for name in ("neurox_real", "neurox_synthetic") if (found := load(name))]
-    extraction, memory, similarity = load("extraction"), load("memory"), load("similarity")
+    extraction, large, similarity = load("extraction"), load("large"), load("similarity")
     peaks = ", ".join(f"{result['gemm_gflops']:.0f} ({result['data']})" for result in results)
     page = PAGE.format(
         machine=f"Float32 products of the benchmark's shape ran at {peaks} GFLOP/s.",
-        goals=goals(results, extraction, memory, similarity),
+        goals=goals(results, extraction, large, similarity),
         parts="\n\n".join(
             part
             for part in (
                 *map(table, results),
                 *map(overlap, results),
                 extraction_section(extraction),
-                memory_section(memory),
+                large_section(large),
                 further_section(similarity, load("structural"), load("description")),
                 attention_section(load("attention"), load("sweep")),
                 training_section(load("training")),
