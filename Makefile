@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_FP16
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test check setup clean
+.PHONY: demo test check docs setup clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.installed
@@ -37,6 +37,10 @@ check: $(VENV)/.installed-dev
 
 test: check
 	$(BIN)/python -m pytest -n 2 tests
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo build/docs/index.html
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

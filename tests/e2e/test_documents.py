@@ -10,13 +10,22 @@ from pathlib import Path
 
 import pytest
 import shelf
+import yaml
 from typer.testing import CliRunner
 
 import vestige as vg
 import vestige.cli
 from vestige.corpus import catalog
+from vestige.study.spec import make_spec
 
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/clusters.md")
+GUIDES = tuple(
+    f"docs/{name}.md"
+    for name in (
+        "start", "concepts/probes", "concepts/statistics", "concepts/report", "guides/corpus", "guides/model",
+        "guides/adapters", "guides/decoders", "guides/training", "guides/publishing", "decisions", "beside",
+    )
+)  # fmt: skip
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/clusters.md", *GUIDES)
 ELSEWHERE = {
     "git clone <this repository> vestige && cd vestige": "the reader's own",
     "python tests/families.py docs/families.md": "tests/oracle/test_families.py runs its functions",
@@ -127,6 +136,28 @@ def test_the_python_of_the_readme_runs(here, monkeypatch):
         exec(compile(block, "README.md", "exec"), names)  # one reader, one session
     assert [name for name in opened if name.endswith("report.html")] and len(names["run"].comparisons)
     assert names["vectors"]["mean"].layers == 3 and names["probe"].score(names["x"], names["y"]) > 0.5
+
+
+@pytest.mark.parametrize("guide", [name for name in GUIDES if blocks(name, "python")])
+def test_the_python_of_a_guide_runs(here, monkeypatch, guide):
+    monkeypatch.setattr(webbrowser, "open", lambda page: True)
+    if "runs/public_corpora" in (shelf.ROOT / guide).read_text() and not [*here.glob("runs/public_corpora-*")]:
+        run("vestige run examples/public_corpora/study.yaml")
+    names = {"vg": vg}
+    for block in blocks(guide, "python"):
+        exec(compile(block, guide, "exec"), names)
+
+
+@pytest.mark.parametrize("guide", [name for name in GUIDES if blocks(name, "yaml")])
+def test_the_study_files_of_a_guide_are_checked(here, guide):
+    """A part of a study file; what it leaves out is filled in."""
+    for block in blocks(guide, "yaml"):
+        part = yaml.safe_load(block)
+        corpora = {"treebank": "treebank", **part.get("corpora", {})}
+        make_spec({
+            "study": "part", "analyses": [{"layer_probe": {"tasks": ["treebank/upos"]}}], "models": {"base": "minilm"},
+            **part, "corpora": corpora,
+        }, base=here)  # fmt: skip
 
 
 def test_the_analysis_of_contributing_is_complete(here, tmp_path, monkeypatch):

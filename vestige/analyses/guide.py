@@ -68,23 +68,30 @@ def _meanings(kind: type[Analysis]) -> dict[str, str | None]:
     """The docstring under every field, from the sources of the class and of those it inherits from."""
     found: dict[str, str | None] = {}
     for each in reversed([each for each in kind.__mro__ if issubclass(each, Analysis)]):
-        try:
-            (tree,) = ast.parse(dedent(getsource(each))).body
-        except (OSError, TypeError):
-            found |= dict.fromkeys(each.__annotations__)
-        else:
-            assert isinstance(tree, ast.ClassDef)
-            for line, under in zip(tree.body, tree.body[1:], strict=False):
-                if isinstance(line, ast.AnnAssign) and isinstance(under, ast.Expr):
-                    found[ast.unparse(line.target)] = cleandoc(str(getattr(under.value, "value", "")))
+        found |= field_docstrings(each)
     return found
+
+
+def field_docstrings(kind: type) -> dict[str, str | None]:
+    """The docstring under every field of a class; None for all where there is no source to read them from."""
+    try:
+        (tree,) = ast.parse(dedent(getsource(kind))).body
+    except (OSError, TypeError):
+        return dict.fromkeys(kind.__annotations__)
+    assert isinstance(tree, ast.ClassDef)
+    return {
+        ast.unparse(line.target): cleandoc(str(getattr(under.value, "value", "")))
+        for line, under in zip(tree.body, tree.body[1:], strict=False)
+        if isinstance(line, ast.AnnAssign) and isinstance(under, ast.Expr)
+    }
 
 
 def spelled(hint: Any) -> str:
     """A type with its bounds in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return f"{spelled(inner[0])} ({', '.join(_bounds(inner[1:]))})"
+        bounds = ", ".join(_bounds(inner[1:]))
+        return f"{spelled(inner[0])} ({bounds})" if bounds else spelled(inner[0])
     if origin is Literal:
         return " | ".join(map(str, inner))
     if origin in (Union, UnionType):
@@ -95,7 +102,7 @@ def spelled(hint: Any) -> str:
 
 
 def _bounds(given: tuple[Any, ...]) -> Iterator[str]:
-    for bound in given:
+    for bound in (each for one in given for each in getattr(one, "metadata", [one])):
         for name, words in _BOUNDS.items():
             limit = getattr(bound, name, None)
             if limit is not None and limit != math.inf:

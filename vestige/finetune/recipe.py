@@ -34,8 +34,11 @@ class Lora:
     """A low-rank adapter (Hu et al. 2021) is trained instead of the model's own weights."""
 
     r: Count = 8
+    """Rank."""
     alpha: Number = 16
+    """Scale: the adapter's product is multiplied by alpha / r."""
     dropout: Chance = 0.0
+    """Of the adapter's input."""
     targets: str | tuple[str, ...] | None = None
     """Names of the linear layers that get one ("all-linear": every one); None: peft's choice for the family."""
     merge: bool = False
@@ -50,7 +53,9 @@ class Recipe:
     """How a model is fine-tuned; the defaults are mosbach2020's, Table 3."""
 
     rate: Positive = 2e-5
+    """Learning rate of AdamW."""
     epochs: Count = 3
+    """Passes over the training set."""
     batch: Count = 32
     """Examples per step of the optimiser."""
     warmup: Share = 0.1
@@ -58,7 +63,9 @@ class Recipe:
     decay: NotNegative = 0.01
     """Weight decay; biases and norms are spared."""
     betas: tuple[Chance, Chance] = (0.9, 0.99)
+    """Of AdamW."""
     epsilon: Positive = 1e-8
+    """Of AdamW."""
     clip: NotNegative = 1.0
     """Largest norm of the gradient; 0: any."""
     max_tokens: Annotated[Whole, Field(ge=4)] = 128
@@ -90,6 +97,7 @@ class Recipe:
     freeze_eval: bool = False
     """Switch dropout off in what is frozen; otherwise it stays as active as elsewhere."""
     lora: Lora | bool | None = None
+    """Train an adapter instead of the weights: true, or its settings."""
     save_epochs: bool = True
     """Keep a checkpoint of every epoch."""
     save_steps: Count | None = None
@@ -97,6 +105,7 @@ class Recipe:
     levels: tuple[str, ...] = ()
     """Levels of the tasks it is meant for; any where none is named."""
     name: str = ""
+    """Of a recipe that comes with the package."""
 
     def __post_init__(self) -> None:
         if isinstance(self.lora, dict):

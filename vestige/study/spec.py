@@ -34,7 +34,9 @@ class FinetuneSpec(_Strict):
     """Make a tuned model: `of` a model of the study, on `task` (corpus/task), by a recipe."""
 
     of: str
+    """The model of the study that is tuned."""
     task: str
+    """corpus/task that it is tuned on."""
     recipe: Recipe = Recipe()
     """Also the name of a recipe, or values with `like: name` for those that are not given."""
     keep: Annotated[tuple[Step, ...], Field(min_length=1)] | None = None
@@ -65,17 +67,23 @@ class ModelSpec(_Strict):
     """
 
     load: Name | None = None
+    """A hub id, a folder, or `minilm`."""
     tokenizer: Name | None = None
     """A folder, a hub id, or the name of a loaded model of the study, if not the one that lies with the weights."""
     revision: Name | None = None
+    """Of a model on the hub: a branch, tag or commit."""
     base: Name | None = None
     """What an adapter is put onto, if not the base it names."""
     read: Reading = AS_IS
+    """How its hidden states are read."""
     stateful: bool = False
     """ELMo only: carry the state from sentence to sentence."""
     device_map: str | dict[str, str | int] | None = None
+    """Where parts of a large model lie, as transformers' own option: `auto`, or devices by module."""
     finetune: FinetuneSpec | None = None
+    """Tune a model of the study."""
     random_twin_of: str | None = None
+    """The architecture of this model with weights drawn anew: a baseline."""
     adapter_off: str | None = None
     """The base under this adapter model, from the same load."""
     reference: str | None = None
@@ -106,17 +114,23 @@ class CorpusSpec(_Strict):
     """A corpus of the catalog by name, or files: by split, or one that holds every split."""
 
     name: str | None = None
+    """Of the catalog: `vestige ls corpora`."""
     files: dict[str, str | list[str]] | str | None = None
+    """Files by split, or one file, folder or archive that holds every split."""
     format: str | None = None
+    """Of the files, where their names and contents do not tell: `vestige ls formats`."""
     dev: Annotated[Number, Field(gt=0, lt=1)] | None = None
+    """Share of train to cut off as dev, where a corpus has none."""
     test: Annotated[Number, Field(gt=0, lt=1)] | None = None
-    """Shares of train to cut off as dev or test, where a corpus has none."""
+    """Share of train to cut off as test, where a corpus has none."""
     derive: Name | Annotated[dict[str, dict[str, Any]], Field(min_length=1, max_length=1)] | None = None
     """A task to make from its trees or text, by name or as {name: options}; see `vestige ls derived`."""
     sample: Count | dict[str, Count] | None = None
     """At most so many sentences, of train or by split, drawn with the seed after dev is cut off."""
     seed: Seed = 0
+    """Of what is drawn: cuts, samples, derived tasks."""
     options: dict[str, Any] = {}
+    """Of the reader of its format."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "CorpusSpec":
@@ -136,10 +150,13 @@ class ComputeSpec(_Strict):
     model_threads: Count = 2
     """Of forward passes and fine-tuning."""
     device: str = "cpu"
+    """Of models: cpu, cuda, cuda:1, mps."""
     dtype: Literal["float32", "float16"] = "float32"
     """Of stored representations."""
     on_overflow: Literal["truncate", "error"] = "truncate"
+    """Of sentences longer than a model can read: words beyond its limit are left out and counted, or an error."""
     on_vanished: Literal["zero", "error", "skip"] = "zero"
+    """Of words that a tokenizer turns into nothing: a vector of zeros, an error, or no row."""
     on_unknown: Literal["error", "allow"] = "error"
     """Of a corpus of which more than a fifth of the tokens are unknown to a model's tokenizer."""
 
@@ -148,11 +165,15 @@ class CompareSpec(_Strict):
     """How differences are judged; see vestige.comparison.differences.Settings."""
 
     resamples: Annotated[Whole, Field(ge=19, le=10**6)] = 4999
+    """Of the bootstrap and of the sign-flip test."""
     confidence: Annotated[Number, Field(ge=0.5, lt=1)] = 0.95
+    """Of intervals."""
     margins: dict[str, Annotated[Number, Field(gt=0, lt=inf)]] = {}
     """By metric, in its own unit: what lies within is 'unchanged'. In place of those that the analyses declare."""
     alpha: Annotated[Number, Field(gt=0, le=0.5)] = 0.05
+    """False-discovery rate: a difference is significant where q is at most this."""
     seed: Seed = 0
+    """Of the resamples."""
 
 
 class AnalysisSpec(_Strict):
@@ -173,12 +194,19 @@ class StudySpec(_Strict):
     """The whole file."""
 
     study: str
+    """Its name: letters, digits, `-`, `_` and `.`."""
     about: str = ""
+    """The question, for the report."""
     models: dict[str, ModelSpec]
+    """By name."""
     corpora: dict[str, CorpusSpec]
+    """By name."""
     analyses: Annotated[list[AnalysisSpec], Field(min_length=1)]
+    """Each a name with its tasks, models and parameters."""
     compute: ComputeSpec = ComputeSpec()
+    """Threads, device and precision."""
     compare: CompareSpec = CompareSpec()
+    """How differences are judged."""
     limit: Count | None = None
     """Only the first so many sentences of every split: a smoke run."""
     engine: EngineSpec = EngineSpec()

@@ -16,14 +16,13 @@ from vestige.probes.problem import Features, log_probabilities, root_mean_square
 class LinearProbe(ClassifierMixin, BaseEstimator):
     """Softmax regression with an elastic-net penalty; biases are free of it.
 
-    Parameters
-    ----------
-    l1, l2 : weights of |W|_1 and |W|^2, relative to the mean cross-entropy of scaled features.
-    protocol : "converged" (trained until certified to be within `tolerance` nats of the optimum,
-        features scaled by one number) or "durrani" (Adam 1e-3, batches of 512, 10 epochs, no scaling).
-    tolerance : largest certified distance from the optimum.
-    max_passes : passes over the rows after which training ends in any case.
-    random_state : seed of the initial weights and the order of rows ("durrani").
+    - `l1`, `l2`: weights of the L1 norm and of the squared L2 norm of the weights, relative to the mean cross-entropy
+      of scaled features.
+    - `protocol`: "converged" (trained until certified to be within `tolerance` nats of the optimum, features scaled by
+      one number) or "durrani" (Adam 1e-3, batches of 512, 10 epochs, no scaling).
+    - `tolerance`: largest certified distance from the optimum.
+    - `max_passes`: passes over the rows after which training ends in any case.
+    - `random_state`: seed of the initial weights and the order of rows ("durrani").
     """
 
     def __init__(

@@ -46,6 +46,7 @@ class EngineSpec(BaseModel):
     partition: str | None = None
     """Of SLURM."""
     account: str | None = None
+    """Of SLURM: what the jobs are charged to."""
     minutes: Count | dict[Kind, Count] = 60
     """Of a SLURM job, for all or by kind of step: load, tune, extract, analyse, compare."""
     memory: Size | dict[Kind, Size] | None = None
