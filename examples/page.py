@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import vl_convert
 
 from examples.verdicts import Claim
-from vestige.report.markdown import markdown_table
+from vestige.report.table_text import markdown_table
 from vestige.report.types import Table
 from vestige.report.wording import listing
 from vestige.study.finished import StudyRun

@@ -275,6 +275,25 @@ def report(
     typer.echo(done.report(out) if format == "html" else done.markdown(out, title))
 
 
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    tables: Annotated[
+        list[str] | None, typer.Option("--tables", help="csv, latex, markdown or xlsx (repeatable; default: csv).")
+    ] = None,
+    figures: Annotated[
+        list[str] | None, typer.Option("--figures", help="pdf, svg or png (repeatable; default: pdf).")
+    ] = None,
+    width: Annotated[int, typer.Option("--width", min=100, max=2000, help="Of a figure, in points.")] = 340,
+    out: Annotated[Path | None, typer.Option("--out", help="Where to (default: `export` in the run's folder).")] = None,
+) -> None:
+    """Write every table and figure of a report as a file of its own, for a paper or a slide."""
+    from vestige.study.finished import StudyRun
+
+    made = StudyRun.open(folder).export(out, tables=tables or ("csv",), figures=figures or ("pdf",), width=width)
+    typer.echo(f"{len(made)} files: {made[0].resolve()}")
+
+
 @app.command("ls")
 def list_things(
     what: Annotated[str, typer.Argument(help="analyses, corpora, formats, derived, recipes or runs.")] = "analyses",

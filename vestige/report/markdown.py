@@ -1,7 +1,5 @@
 """The report as a README in GitHub markdown: the same findings and tables; what needs a chart is left to the page."""
 
-import html
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,7 +8,8 @@ from vestige.cache import write_file
 from vestige.report.front import overview, paragraphs, read_pages, statement, take_opening
 from vestige.report.limits import limits
 from vestige.report.reading import Reading
-from vestige.report.types import Answer, Block, Finding, Page, Table
+from vestige.report.table_text import markdown_table, plain
+from vestige.report.types import Answer, Block, Finding, Page
 from vestige.report.warnings import warnings
 
 COMMAND = "vestige report RUN --format markdown"
@@ -39,18 +38,6 @@ def render(reading: Reading, title: str = "") -> str:
         *(part for page in pages for part in _page(page)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def plain(text: str) -> str:
-    """Text that markdown and the HTML inside it leave as it is."""
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(text.replace("\n", " "), quote=False))
-
-
-def markdown_table(table: Table) -> str:
-    """A pipe table: words to the left, numbers to the right."""
-    rows = [[plain(cell) for cell in line] for line in (table.head, *table.rows)]
-    rows.insert(1, [*[":--"] * table.words, *["--:"] * (len(table.head) - table.words)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _paragraph(model: str, said: Sequence[tuple[Answer, str]]) -> str:

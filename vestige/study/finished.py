@@ -1,5 +1,6 @@
 """`StudyRun`: a finished run, its tables and its report."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,21 @@ class StudyRun:
         with self.tables.explaining_age():
             write_markdown(target, self.reading, title)
         return target
+
+    def export(
+        self,
+        folder: str | Path | None = None,
+        *,
+        tables: Sequence[str] = ("csv",),
+        figures: Sequence[str] = ("pdf",),
+        width: int = 340,
+    ) -> list[Path]:
+        """Write every table (csv, latex, markdown, xlsx) and figure (pdf, svg, png) of the report; `index.md` first."""
+        from vestige.report.export import export
+
+        target = Path(folder) if folder is not None else self.tables.folder / "export"
+        with self.tables.explaining_age():
+            return export(self.reading, target, tables, figures, width)
 
     @property
     def reading(self) -> "Reading":
