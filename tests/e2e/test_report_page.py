@@ -69,6 +69,19 @@ const timer = setInterval(() => {{
   told.marks = seen.querySelectorAll(".chart svg .role-mark path").length;
   told.empty = empty().filter((chart) => !chart.closest("details:not([open])")).length;
   told.folded = empty().length;
+  const pictures = [...seen.querySelectorAll(".chart svg.marks")];
+  told.named = pictures.filter((one) => one.getAttribute("role") === "img" && one.getAttribute("aria-label")).length;
+  told.pictures = pictures.length;
+  told.unnamed = [...seen.querySelectorAll("button, summary, select, a")].filter(
+    (one) => !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels)).length;
+  const table = [...seen.querySelectorAll("table.data")].find((one) => one.tBodies[0].rows.length > 2);
+  const first = () => table.tBodies[0].rows[0].textContent;
+  const sort = table.tHead.rows[0].cells[0].querySelector("button.sort");
+  sort.click();
+  told.rising = first();
+  sort.click();
+  told.falling = first();
+  told.sorted = sort.parentNode.getAttribute("aria-sort");
   if (seen.getElementById("explorer-list")) explore(seen, told);
   seen.querySelectorAll("details").forEach((box) => {{ box.open = true; }});
   setTimeout(() => {{
@@ -170,3 +183,12 @@ def test_the_page_can_be_photographed_as_it_is(report: Path) -> None:
     picture = report.parent / "report.png"
     browse(report, 1280, f"--screenshot={picture}")
     assert picture.stat().st_size > 20_000
+
+
+def test_charts_and_controls_have_names(seen: dict[str, str]) -> None:
+    assert seen["named"] == seen["pictures"] and int(seen["pictures"]) >= 10
+    assert seen["unnamed"] == "0"
+
+
+def test_tables_are_sorted_by_a_click_on_their_head(seen: dict[str, str]) -> None:
+    assert seen["sorted"] == "descending" and seen["rising"] != seen["falling"]

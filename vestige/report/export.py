@@ -14,9 +14,9 @@ from typing import Any
 import vl_convert
 
 from vestige.cache import write_file
-from vestige.digest import digest_json
 from vestige.errors import VestigeError
 from vestige.report.front import read_pages
+from vestige.report.names import citation, file_name
 from vestige.report.reading import Reading
 from vestige.report.table_text import csv_table, latex_table, markdown_table, plain_number
 from vestige.report.types import Block, Figure, Page, Table
@@ -80,18 +80,12 @@ def export(
     return [index, *made]
 
 
-def citation(reading: Reading) -> str:
-    """Where the numbers come from, in one line."""
-    lock = reading.lock
-    return f"Study {reading.title}, vestige {lock.get('vestige', '')}, run {digest_json(lock.get('spec', {}), 12)}."
-
-
 def shown(reading: Reading) -> Iterator[Exported]:
     """Every table and figure of the report, in its order, under names that tell and never collide."""
     taken: dict[str, int] = {}
     for analysis, page in read_pages(reading):
         for where, caption, thing in _of_page(page):
-            stem = _plain("-".join(filter(None, (where, caption))))[:80].strip("-") or "untitled"
+            stem = file_name("-".join(filter(None, (where, caption))))
             place = f"{analysis}/{'table' if isinstance(thing, Table) else 'figure'}-{stem}"
             taken[place] = taken.get(place, 0) + 1
             name = place if taken[place] == 1 else f"{place}-{taken[place]}"
@@ -123,10 +117,6 @@ def _check(what: str, asked: Sequence[str], known: dict[str, Any]) -> None:
     for form in asked:
         if form not in known:
             raise VestigeError(f"{what} cannot be written as {form!r}", fix=f"choose from {', '.join(known)}")
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def _written(thing: Table | Figure, form: str, source: str, caption: str, width: int) -> bytes:

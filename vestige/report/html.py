@@ -15,6 +15,7 @@ from vestige.cache import write_file
 from vestige.report import provenance
 from vestige.report.front import overview, paragraphs, read_pages, statement, take_opening
 from vestige.report.limits import glossary, limits
+from vestige.report.names import citation, file_name
 from vestige.report.reading import Reading
 from vestige.report.types import Figure
 from vestige.report.warnings import warnings
@@ -58,6 +59,7 @@ def render(reading: Reading) -> str:
             place=place,
             specs=lambda: Markup(safe_json(specs)),
             bundle=Markup(_bundle()),
+            citation=citation(reading),
         )
     )
 
@@ -107,6 +109,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["groupby_in_order"] = _grouped
+    environment.filters["file_name"] = file_name
     return environment
 
 

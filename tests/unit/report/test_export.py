@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from vestige.cli import app
 from vestige.errors import VestigeError
-from vestige.report.export import ENDINGS, citation, export, shown
+from vestige.report.export import ENDINGS, export, shown
+from vestige.report.names import citation
 from vestige.report.table_text import csv_table, latex, latex_table
 from vestige.report.types import Figure, Table
 

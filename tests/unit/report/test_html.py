@@ -19,7 +19,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 
 def test_nothing_is_fetched(page: Page) -> None:
-    assert all(address.startswith("#") for address in page.addresses)
+    assert page.addresses and {address.removeprefix("#") for address in page.addresses} <= page.ids
     assert not {"link", "iframe", "img", "object", "embed", "base"} & set(page.tags)
     assert not any("@import" in style or "url(" in style for style in page.styles)
     assert "://" not in json.dumps(page.specs)
