@@ -23,9 +23,11 @@ from vestige.analyses.remarks import VANISHED, remark
 from vestige.analyses.settings import Count, Some, Whole
 from vestige.analyses.word_vectors import check_lengths, zero_everywhere
 from vestige.errors import AnalysisError
+from vestige.measures.geometry import OUTLIER
 from vestige.measures.jackknife import GROUPS, LEAST_ITEMS, Estimate
 from vestige.measures.neighbours import NEIGHBOURS
-from vestige.measures.similarity import BIASED, BY_COSINES, MEASURES, similarities
+from vestige.measures.robust_cka import EXTREME
+from vestige.measures.similarity import BIASED, BY_COSINES, MEASURES, ROBUST, similarities
 from vestige.representations.pool import AnyPooling
 from vestige.representations.store import Representations
 
@@ -35,13 +37,23 @@ _TITLES = {
     "rsa_spearman": "RSA by Spearman's correlation",
     "rsa_euclidean": "RSA of Euclidean distances",
     "cka": "CKA",
+    "cka_without_extremes": "CKA without extreme words",
+    "cka_without_outliers": "CKA without outlier dimensions",
     "cka_biased": "CKA (biased)",
     "svcca": "SVCCA",
     "pwcca": "PWCCA",
     "procrustes": "Procrustes similarity",
     "neighbour_overlap": "overlap of nearest neighbours",
 }
-_SIMILARITIES = tuple(Metric(name, _TITLES[name], better="higher", margin=0.005) for name in MEASURES)
+_ABOUT = {
+    "cka_without_extremes": f"Without words that are among the {100 * EXTREME:g} % farthest from the mean in either "
+    "model: a few words that moved far make CKA fall though all others stayed.",
+    "cka_without_outliers": f"Without what units of either model tell that have more than {OUTLIER:g} times the mean "
+    "variance: a few huge units hide how far the others moved, or make CKA fall alone.",
+}
+_SIMILARITIES = tuple(
+    Metric(name, title, better="higher", margin=0.005, about=_ABOUT.get(name, "")) for name, title in _TITLES.items()
+)
 UNDEFINED = Metric(
     "undefined", "layers without a similarity", "count", decimals=0, role="remark",
     remark="{subset} of {model} is not defined at {layers}, where vectors do not differ",
@@ -64,7 +76,7 @@ class SimilarityAnalysis(Analysis):
 
     name: ClassVar[str] = "similarity"
     title: ClassVar[str] = "Similarity to the reference (RSA, CKA)"
-    source: ClassVar[str] = "merchant2020, sections 5.1 and 6"
+    source: ClassVar[str] = "merchant2020, sections 5.1 and 6; CKA without extremes after Davari et al. 2023"
     version = 3
     metrics = (
         *_SIMILARITIES,
@@ -88,8 +100,9 @@ class SimilarityAnalysis(Analysis):
     models = 2
     uses_labels = False
 
-    measures: Annotated[tuple[str, ...], Some] = ("rsa", "rsa_centred", "cka")
-    """rsa, rsa_centred, cka, cka_biased, svcca, pwcca, procrustes, rsa_spearman, rsa_euclidean, neighbour_overlap."""
+    measures: Annotated[tuple[str, ...], Some] = ("rsa", "rsa_centred", "cka", *ROBUST)
+    """rsa, rsa_centred, cka, cka_without_extremes, cka_without_outliers, cka_biased, svcca, pwcca, procrustes,
+    rsa_spearman, rsa_euclidean, neighbour_overlap."""
     pooling: AnyPooling = "last"
     """How hidden states of tokens become one vector of a word or a sentence."""
     n: Count | None = 5000

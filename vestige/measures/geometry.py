@@ -166,9 +166,3 @@ def isoscore(total: np.ndarray, power: np.ndarray, units: int) -> np.ndarray:
     if units == 1:
         return np.ones_like(total)
     return np.clip((total**2 / power - 1.0) / (units - 1), 0.0, 1.0)
-
-
-def outlier_dimensions(vectors: np.ndarray) -> np.ndarray:
-    """Which units (of vectors around their mean) have more than `OUTLIER` times the mean variance."""
-    variances = np.einsum("ij,ij->j", vectors, vectors)
-    return np.flatnonzero(variances > OUTLIER * variances.mean())
