@@ -49,7 +49,7 @@ _OF: dict[Measure, tuple[Metric, ...]] = {
             "0 where vectors point anywhere, 1 where all point the same way (anisotropy).",
         ),
         _compared(
-            "mean_cosine_centred", "mean cosine around the mean vector", 0.005, 3,
+            "mean_cosine_centred", "mean cosine around the mean vector", 0.005, 4,
             "The same after the mean vector of all words is taken off; near 0 unless vectors form a few bundles.",
         ),
     ),
@@ -80,7 +80,7 @@ _OF: dict[Measure, tuple[Metric, ...]] = {
     ),
     "outliers": (
         Metric(
-            "outlier_dimensions", "outlier dimensions", "count", decimals=0,
+            "outlier_dimensions", "number of outlier dimensions", "count", decimals=0,
             about=f"Units with more than {OUTLIER:g} times the mean variance. They depend on the axes of a model.",
         ),
         _compared(

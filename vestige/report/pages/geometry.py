@@ -1,6 +1,7 @@
 """Geometry: the default page; for the opening, where vectors crowd or spread, and how many dimensions they fill."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
@@ -20,9 +21,15 @@ _WORDS = {
 """What the opening says of a change of a metric; of the others the page speaks."""
 
 
+_HEAVIEST = 1.0
+"""Seven numbers of one cloud change together, by many margins; they must not crowd out what probes read."""
+
+
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with a sentence for the opening."""
     found = default.page(reading, analysis)
+    for section in found.sections:
+        section.findings = [replace(one, weight=min(one.weight, _HEAVIEST)) for one in section.findings]
     parts = reading.parts(analysis)
     found.answers = [answer for part in parts for answer in _answers(part, part.title if len(parts) > 1 else "")]
     return found
