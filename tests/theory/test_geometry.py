@@ -66,6 +66,7 @@ def test_copies_count_once_even_where_rounding_or_a_little_noise_tells_them_apar
         assert found.points == 600 and found.values == pytest.approx(alone.values, rel=0.02), noise
     few = intrinsic_dimension(np.repeat(types[:10], 50, axis=0))
     assert few.points == 10 and not len(few.values)
+    assert not len(intrinsic_dimension(np.stack(np.mgrid[:9, :9], -1).reshape(-1, 2)).values), "a grid has none"
 
 
 def test_dimensions_of_known_spectra():

@@ -41,7 +41,7 @@ class Dimension:
     """The intrinsic dimension of some vectors."""
 
     values: np.ndarray
-    """(1 + groups,): of all points, then without each group; empty where there are too few."""
+    """(1 + groups,): of all points, then without each group; empty where there are too few, or on a grid."""
     points: int
     """How many different vectors there are."""
 
@@ -67,17 +67,18 @@ def intrinsic_dimension(vectors: np.ndarray, groups: Sequence[np.ndarray] = ()) 
     if len(points) - largest < LEAST_POINTS:
         return Dimension(np.empty(0), len(points))
     found = [nearest.first(), *(nearest.without(member == group) for group in range(len(groups)))]
-    return Dimension(np.array([two_nn(*pair) for pair in found]), len(points))
+    values = np.array([two_nn(*pair) for pair in found])
+    return Dimension(values if np.isfinite(values).all() else np.empty(0), len(points))
 
 
 def two_nn(first: np.ndarray, second: np.ndarray) -> float:
-    """The dimension from distances (points,) to the first and the second neighbour."""
+    """The dimension from distances (points,) to the first and the second neighbour; of a grid there is none."""
     ratios = np.sort(np.log(second / first))
     count = len(ratios)
     kept = int(count * (1.0 - DISCARDED))
     height = -np.log1p(-np.arange(1, kept + 1) / count)
     x = ratios[:kept]
-    return float(x @ height / (x @ x))
+    return float(x @ height / (x @ x)) if x.any() else np.nan
 
 
 def _distinct(nearest: "_Nearest", reach: float) -> np.ndarray:
