@@ -1,9 +1,14 @@
 """What the pages of geometry and similarity say, and that they say nothing that no interval or verdict supports."""
 
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 from report_frames import cells_frame, comparison, declared, lock_of, run_frame
 
+from vestige.analyses.similarity import SimilarityAnalysis
 from vestige.report.pages.geometry import page as geometry
 from vestige.report.pages.similarity import page as similarity
 from vestige.report.reading import Reading
@@ -60,16 +65,19 @@ def test_many_numbers_of_one_cloud_do_not_outweigh_all_else():
     assert any(finding.kind == "lower" for finding in found.findings)
 
 
-def alike(half: float = 0.002, **by_metric: list[float]) -> list[str]:
+def alike(half: float = 0.002, rows: dict[str, list[dict]] | None = None, **by_metric: list[float]) -> list[str]:
     """What is said of a model whose measures are these, by layer, each with an interval of so much on both sides."""
     where = {"model": "m", "params": "p0", "analysis": "similarity", "corpus": "bank", "task": "upos", "cell": "c0"}
-    rows = [
-        {"metric": metric, "layer": layer, "value": value, "low": value - half, "high": value + half, **where}
+    made = [
+        {"metric": metric, "layer": layer, "value": value, "low": value - half, "high": value + half}
         for metric, values in by_metric.items()
         for layer, value in enumerate(values)
     ]
+    made += [row for mine in (rows or {}).values() for row in mine]
     lock = {**lock_of(), "declared": declared({}, analysis="similarity")}
-    reading = Reading(run_frame(rows), pd.DataFrame(), cells_frame({}, analysis="similarity"), lock)
+    reading = Reading(
+        run_frame([{**row, **where} for row in made]), pd.DataFrame(), cells_frame({}, analysis="similarity"), lock
+    )
     return [finding.text.replace("\u00a0", " ") for finding in similarity(reading, "similarity").findings]
 
 
@@ -88,6 +96,28 @@ def test_a_fall_of_cka_that_is_that_of_a_few_is_named_and_so_is_one_that_they_hi
     )
     (said,) = [text for text in alike(cka=[0.99, 0.99], **{metric: [0.99, 0.5]}) if "CKA of m at layer 1 stays" in text]
     assert said.startswith(f"CKA of m at layer 1 stays high because of {few}: 0.990 (0.988 to 0.992) with all, 0.500")
+
+
+def test_the_page_of_one_word_in_a_hundred_that_moved_far_away_names_them(tmp_path):
+    """From vectors to the sentence; of a copy whose words all stayed, nothing is said."""
+    corpus = synthetic.corpus(np.random.default_rng(0), sizes=(("test", 60),))
+
+    def moved(rows: np.ndarray) -> np.ndarray:
+        far = np.random.default_rng(1).choice(len(rows), len(rows) // 100, replace=False)
+        return rows + 60 * np.isin(np.arange(len(rows)), far)[:, None]
+
+    base = synthetic.represent(tmp_path / "base", corpus, synthetic.label_vector)
+    for name, mapped, expected in (("moved", moved, 1), ("stayed", lambda rows: -rows, 0)):
+        tuned = synthetic.represent(tmp_path / name, corpus, synthetic.label_vector, mapped=mapped)
+        asked = SimilarityAnalysis(measures=("cka", "cka_without_extremes"))
+        outcome = asked.run(replace(tuned, reference=base))
+        values = {
+            metric: [row for row in outcome.rows if row["metric"] == metric]
+            for metric in ("cka", "cka_without_extremes")
+        }
+        said = [text for text in alike(rows=values) if "due to a few words" in text]
+        assert len(said) == expected, values
+        assert not expected or "at the embeddings and layers 1 and 2" in said[0]
 
 
 @pytest.mark.parametrize(
