@@ -134,6 +134,28 @@ def test_noise_on_weights_leaves_nothing_to_recover(noisy, shared_cache, tmp_pat
     assert claims(run) == []
 
 
+QUICK_CLOUD = {"tasks": ["words/upos"], "words": 800, "measures": ["cosine", "norm", "spectrum", "dimension"]}
+
+
+def test_geometry_and_similarity_of_a_copy_are_no_finding(minilm, corpora, shared_cache, tmp_path):
+    """Noise truly adds dimensions, a few in a thousand: not a rotated copy, but a noisy one may differ that much."""
+    asked = [{"geometry": QUICK_CLOUD}, {"similarity": {"tasks": ["words/upos"]}}]
+    run = null_study(minilm, {"words": corpora["words"]}, asked, tmp_path, cache=shared_cache)
+    table = null_table(run).set_index(["copy", "metric"])
+    assert table["described"].sum() == 0 and table.loc["rotated", "significant"].sum() == 0, table.to_string()
+    assert (table["unchanged"] == table["comparisons"]).all() and len(table) == 12, table.to_string()
+    rotated = run.results[(run.results["model"] == "rotated 0") & run.results["metric"].str.startswith("cka")]
+    assert len(rotated) == 21 and rotated["value"].astype(float).min() > 0.99999
+    assert claims(run) == []
+
+
+def test_noise_on_weights_is_no_finding_of_geometry(noisy, shared_cache, tmp_path):
+    asked = [{"geometry": {"tasks": ["text/upos"], "words": 800}}, {"similarity": {"tasks": ["text/upos"]}}]
+    run = null_run(noisy, asked, shared_cache, tmp_path)
+    assert set(run.comparisons["verdict"]) == {"unchanged"}, run.comparisons.to_string()
+    assert run.comparisons["metric"].nunique() == 7 and claims(run) == []
+
+
 def test_noise_on_weights_is_no_drift(noisy, shared_cache, tmp_path):
     asked = [{"output_drift": {"tasks": ["text/upos"]}}, {"lens": {"tasks": ["text/upos"], "sentences": 60}}]
     run = null_run(noisy, asked, shared_cache, tmp_path)

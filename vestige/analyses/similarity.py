@@ -21,11 +21,13 @@ from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.metric import Metric
 from vestige.analyses.remarks import VANISHED, remark
 from vestige.analyses.settings import Count, Some, Whole
-from vestige.corpus.types import Task
+from vestige.analyses.word_vectors import check_lengths, zero_everywhere
 from vestige.errors import AnalysisError
+from vestige.measures.geometry import OUTLIER
 from vestige.measures.jackknife import GROUPS, LEAST_ITEMS, Estimate
 from vestige.measures.neighbours import NEIGHBOURS
-from vestige.measures.similarity import BIASED, BY_COSINES, MEASURES, similarities
+from vestige.measures.robust_cka import EXTREME
+from vestige.measures.similarity import BIASED, BY_COSINES, MEASURES, ROBUST, similarities
 from vestige.representations.pool import AnyPooling
 from vestige.representations.store import Representations
 
@@ -35,13 +37,23 @@ _TITLES = {
     "rsa_spearman": "RSA by Spearman's correlation",
     "rsa_euclidean": "RSA of Euclidean distances",
     "cka": "CKA",
+    "cka_without_extremes": "CKA without extreme words",
+    "cka_without_outliers": "CKA without outlier dimensions",
     "cka_biased": "CKA (biased)",
     "svcca": "SVCCA",
     "pwcca": "PWCCA",
     "procrustes": "Procrustes similarity",
     "neighbour_overlap": "overlap of nearest neighbours",
 }
-_SIMILARITIES = tuple(Metric(name, _TITLES[name], better="higher", margin=0.005) for name in MEASURES)
+_ABOUT = {
+    "cka_without_extremes": f"Without words that are among the {100 * EXTREME:g} % farthest from the mean in either "
+    "model: a few words that moved far make CKA fall though all others stayed.",
+    "cka_without_outliers": f"Without what units of either model tell that have more than {OUTLIER:g} times the mean "
+    "variance: a few huge units hide how far the others moved, or make CKA fall alone.",
+}
+_SIMILARITIES = tuple(
+    Metric(name, title, better="higher", margin=0.005, about=_ABOUT.get(name, "")) for name, title in _TITLES.items()
+)
 UNDEFINED = Metric(
     "undefined", "layers without a similarity", "count", decimals=0, role="remark",
     remark="{subset} of {model} is not defined at {layers}, where vectors do not differ",
@@ -64,7 +76,7 @@ class SimilarityAnalysis(Analysis):
 
     name: ClassVar[str] = "similarity"
     title: ClassVar[str] = "Similarity to the reference (RSA, CKA)"
-    source: ClassVar[str] = "merchant2020, sections 5.1 and 6"
+    source: ClassVar[str] = "merchant2020, sections 5.1 and 6; CKA without extremes after Davari et al. 2023"
     version = 3
     metrics = (
         *_SIMILARITIES,
@@ -88,8 +100,9 @@ class SimilarityAnalysis(Analysis):
     models = 2
     uses_labels = False
 
-    measures: Annotated[tuple[str, ...], Some] = ("rsa", "rsa_centred", "cka")
-    """rsa, rsa_centred, cka, cka_biased, svcca, pwcca, procrustes, rsa_spearman, rsa_euclidean, neighbour_overlap."""
+    measures: Annotated[tuple[str, ...], Some] = ("rsa", "rsa_centred", "cka", *ROBUST)
+    """rsa, rsa_centred, cka, cka_without_extremes, cka_without_outliers, cka_biased, svcca, pwcca, procrustes,
+    rsa_spearman, rsa_euclidean, neighbour_overlap."""
     pooling: AnyPooling = "last"
     """How hidden states of tokens become one vector of a word or a sentence."""
     n: Count | None = 5000
@@ -139,9 +152,8 @@ class SimilarityAnalysis(Analysis):
         rows = self._sample(mine, theirs, names, outcome)
         index = mine.index[rows[0]]
         for name, representations, chosen in zip(names, (mine, theirs), rows, strict=True):
-            _check_lengths(
-                name, representations, chosen, inputs.task, self.split, bool({*self.measures} & {*BY_COSINES})
-            )
+            needed = "measure without cosines (measures: [cka])" if {*self.measures} & {*BY_COSINES} else ""
+            check_lengths(name, representations, chosen, inputs.task, self.split, needed)
         found = similarities(
             [mine.layer(layer) for layer in range(mine.layers)],
             [theirs.layer(layer) for layer in range(theirs.layers)],
@@ -181,7 +193,7 @@ class SimilarityAnalysis(Analysis):
         _, first, second = np.intersect1d(_keys(mine), _keys(theirs), assume_unique=True, return_indices=True)
         for metric, found in (("unmatched_words", mine), ("unmatched_words_of_reference", theirs)):
             outcome.add(metric, len(found) - len(first), n=len(found))
-        seen = ~(_zero_everywhere(mine, first) | _zero_everywhere(theirs, second))
+        seen = ~(zero_everywhere(mine, first) | zero_everywhere(theirs, second))
         outcome.add("vanished_words", int((~seen).sum()), n=len(first))
         first, second = first[seen], second[seen]
         if len(first) < LEAST_ITEMS:
@@ -217,39 +229,6 @@ def _keys(representations: Representations) -> np.ndarray:
     opening = np.r_[True, (sentence[1:] != sentence[:-1]) | (word[1:] != word[:-1])][: len(word)]
     piece = places - np.maximum.accumulate(np.where(opening, places, 0))
     return sentence << 36 | (word + 1) << 12 | piece
-
-
-def _zero_everywhere(representations: Representations, rows: np.ndarray) -> np.ndarray:
-    """(rows,) whether a word has no vector at any layer: the tokenizer made nothing of it."""
-    empty = np.arange(len(rows))
-    for layer in range(representations.layers):
-        if len(empty):
-            empty = empty[~representations.layer(layer)[rows[empty]].any(axis=1)]
-    return np.isin(np.arange(len(rows)), empty)
-
-
-def _check_lengths(
-    model: str, representations: Representations, rows: np.ndarray, task: Task, split: str, cosines: bool
-) -> None:
-    """Raise, naming the word, where a vector is not finite or, for cosines, zero at some layer only."""
-    for layer in range(representations.layers):
-        array = representations.layer(layer)
-        for start in range(0, len(rows), 4096):
-            chosen = rows[start : start + 4096]
-            sizes = np.abs(array[chosen]).max(axis=1)
-            bad = np.flatnonzero((cosines & (sizes == 0)) | ~np.isfinite(sizes))
-            if not len(bad):
-                continue
-            number, word = representations.index[chosen[bad[0]]]
-            sentence = task.corpus[split][number]
-            text = repr(sentence.all_words[word]) if word >= 0 else "the whole sentence"
-            what = "zero, so its cosine with others is not defined" if sizes[bad[0]] == 0 else "NaN or infinite"
-            raise AnalysisError(
-                f"{model}, layer {layer}: the vector of {text} in {sentence.source or sentence.id} is {what}",
-                fix="leave the sentence out, "
-                + ("" if sizes[bad[0]] else "measure without cosines (measures: [cka]), ")
-                + "or check the model's weights",
-            )
 
 
 def _replicates(found: dict[str, dict[tuple[int, int], Estimate]]) -> dict[str, np.ndarray]:

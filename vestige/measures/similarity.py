@@ -4,7 +4,7 @@ What belongs to one layer is found once, and measures that want the same moments
 Intervals (see `jackknife`) are from the same moments, less those of a group of sentences.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from operator import attrgetter
 from typing import Any
@@ -17,6 +17,7 @@ from vestige.measures.cka import DEBIASED, PLAIN
 from vestige.measures.jackknife import GROUPS, Estimate, deal
 from vestige.measures.moments import Measure, Moments
 from vestige.measures.neighbours import overlap_of_groups
+from vestige.measures.robust_cka import extremes_of_groups, outliers_of_groups
 from vestige.measures.rsa import CENTRED_COSINE, COSINE, Correlation, Kernel, rsa_of_pairs
 from vestige.measures.vectors import (
     RESIDENT,
@@ -45,7 +46,13 @@ BY_PAIRS: dict[str, tuple[Kernel, Correlation]] = {
 }
 """Quadratic in the items."""
 
-MEASURES = (*BY_MOMENTS, *BY_PAIRS, "neighbour_overlap")
+ROBUST: dict[str, Callable[[Vectors, Vectors, Sequence[np.ndarray]], tuple[float, np.ndarray]]] = {
+    "cka_without_extremes": extremes_of_groups,
+    "cka_without_outliers": outliers_of_groups,
+}
+"""Linear in the items, from moments of their own."""
+
+MEASURES = (*BY_MOMENTS, *ROBUST, *BY_PAIRS, "neighbour_overlap")
 BY_COSINES = ("rsa", "rsa_spearman", "neighbour_overlap")
 """Undefined for a vector that is zero."""
 BIASED = ("cka_biased", "svcca", "pwcca", "procrustes")
@@ -139,7 +146,9 @@ def _from_moments(measure: Measure, x: str, y: str, moments: list[list[Moments]]
 
 def _from_pairs(name: str, x: Vectors, y: Vectors, parts: Sequence[np.ndarray], neighbours: int) -> Estimate:
     try:
-        if name in BY_PAIRS:
+        if name in ROBUST:
+            value, without = ROBUST[name](x, y, parts)
+        elif name in BY_PAIRS:
             value, without = rsa_of_pairs(x, y, *BY_PAIRS[name], parts)
         else:
             value, without = overlap_of_groups(x, y, neighbours, parts)

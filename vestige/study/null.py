@@ -67,7 +67,7 @@ def null_table(run: StudyRun) -> pd.DataFrame:
 
 _CLAIMING = re.compile(
     "change places|shown to drop|they move to|more neurons leave|lose more than|gain more than|effects shrink|falls to"
-    "|still finds",
+    "|still finds|due to|stays high because",
     re.IGNORECASE,
 )
 """What a sentence that is marked as a note says where it claims a change, a move or an order."""

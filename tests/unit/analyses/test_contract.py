@@ -37,6 +37,7 @@ ANALYSES = {
     "edge_probe": {"tasks": ["arcs/dependency_arcs"], "inputs": ["layers", "mix", "mixes"], **EDGES},
     "erasure": {**WORDS, **FEW, "tolerance": 0.1},
     "freezing": {**TUNED, "depths": [0, 1]},
+    "geometry": {"tasks": ["words/upos", "opinions/opinion"], "words": 80, "groups": 5},
     "layer_probe": {**WORDS, "seeds": 2, "tolerance": 0.1},
     "lens": {**WORDS, **FEW, "rate": 0.5},
     "minimal_pairs": {"tasks": ["pairs/acceptability"], "resamples": 20},

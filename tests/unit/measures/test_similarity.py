@@ -13,6 +13,7 @@ from vestige.measures.cca import procrustes, pwcca, svcca
 from vestige.measures.cka import cka, minibatch_cka
 from vestige.measures.jackknife import Estimate, mean_difference
 from vestige.measures.neighbours import neighbour_overlap
+from vestige.measures.robust_cka import cka_without_extremes, cka_without_outliers
 from vestige.measures.rsa import rsa
 from vestige.measures.similarity import MEASURES, similarities
 from vestige.measures.vectors import SimilarityWarning, UndefinedSimilarityError
@@ -121,6 +122,8 @@ def test_layers_at_once_are_the_single_measures(two):
         "rsa_spearman": lambda a, b: rsa(a, b, correlation="spearman"),
         "rsa_euclidean": lambda a, b: rsa(a, b, kernel="euclidean"),
         "cka": cka,
+        "cka_without_extremes": cka_without_extremes,
+        "cka_without_outliers": cka_without_outliers,
         "cka_biased": lambda a, b: cka(a, b, debiased=False),
         "svcca": svcca,
         "pwcca": pwcca,
