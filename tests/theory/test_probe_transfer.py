@@ -82,7 +82,7 @@ def test_what_a_map_makes_too_small_for_a_probe_of_its_own_is_read_by_the_bases_
     base, rotation, tmp_path
 ):
     squeezed = rotation * np.geomspace(0.1, 10, WIDTH)
-    outcome, found = run(base, tmp_path, lambda rows, layer: rows @ squeezed)
+    _, found = run(base, tmp_path, lambda rows, layer: rows @ squeezed)
     adds_up(found)
     assert found.loc[0, "lost"] > 0.02
     assert found.loc[0, "re_encoded_affine"] == pytest.approx(-found.loc[0, "lost"], abs=0.01)

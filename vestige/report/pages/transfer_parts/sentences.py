@@ -11,9 +11,9 @@ from vestige.report.types import Answer, Finding
 from vestige.report.wording import ARROW, GLUE, capital, chance, layer, listing
 
 _MEANT = {
-    "lost": ("is lost", "is gained"),
-    "re_encoded": ("is re-encoded", "re-encoded is below 0"),
-    "moved": ("is moved", "moved is below 0"),
+    "lost": ("lost", "gained"),
+    "re_encoded": ("re-encoded", "re-encoded below 0"),
+    "moved": ("moved", "moved below 0"),
 }
 """Where a part is shown to be above 0, and below."""
 
@@ -68,7 +68,10 @@ def _clause(split: Split, at: int) -> str:
     else:
         text = f"at {layer(at)}, of {task_name(split.part)}, "
     shown = {name: row for name, row in parts.items() if row["verdict"] in ("higher", "lower")}
-    amounts = [f"{_number(split, name, row)} {_called(name, row)}" for name, row in shown.items()]
+    amounts = [f"{_bare(split, name, row)} {_called(name, row)}" for name, row in shown.items()]
+    if amounts:
+        first, _, called = amounts[0].partition(" ")
+        amounts[0] = f"{first} {'' if text.startswith('of') else 'points '}are {called}"
     text += f"{listing(amounts)}{_out_of_reach(split, at)}" if amounts else "no part is shown"
     for verdict, said in (("unchanged", f"nothing is {{}} within {_within(split)}"), ("undecided", "{} is undecided")):
         rest = [ROTATION[name] for name, row in parts.items() if row["verdict"] == verdict]
@@ -139,7 +142,7 @@ def _where(split: Split, name: str) -> str:
             said.append(f"{words} at {places(rows)} ({most})")
     same, open_ = split.rows(name, "unchanged"), split.rows(name, "undecided")
     if len(same):
-        said.append(f"nothing is {ROTATION[name]} within {_within(split)} at {places(same)}")
+        said.append(f"nothing {ROTATION[name]} within {_within(split)} at {places(same)}")
     if len(open_):
         said.append(f"undecided at {places(open_)}")
     return f"{capital(task_name(split.part))} in {split.model}: {'; '.join(said)}." if said else ""
@@ -197,9 +200,13 @@ def _own_rows(split: Split, name: str, at: int) -> pd.Series:
 
 
 def _number(split: Split, name: str, row: pd.Series) -> str:
-    metric = split.metric(name)
-    positive = row["value"] >= 0 or name == "lost"
-    return numbers.amount(metric, row["value"]) if positive else f"{numbers.change(metric, row['value'])} points"
+    return f"{_bare(split, name, row)} points"
+
+
+def _bare(split: Split, name: str, row: pd.Series) -> str:
+    """In points, with a sign where it is below 0; a loss below 0 is called a gain."""
+    value = abs(row["value"]) if name == "lost" else row["value"]
+    return numbers.text(split.metric(name), value)
 
 
 def _called(name: str, row: pd.Series) -> str:
