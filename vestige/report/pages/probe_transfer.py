@@ -141,7 +141,7 @@ def _across(reading: Reading, split: Split, lead: str) -> Iterator[Block]:
     block = Block(
         f"Is it in another layer of {split.model}?",
         "The base's probes of layers that read less on dev, each on every layer of the tuned model after a map onto "
-        "its own layer; accuracy in percent. On the same layer it is the number of the bars above.",
+        "its own layer; accuracy in percent. On its own layer it is the reading that the split above uses.",
         findings=list(elsewhere(split, reading.judging, lead)),
     )
     titles = "layer of the tuned model", "layer of the base's probe"
