@@ -60,6 +60,21 @@ def test_a_copy_of_a_model_is_no_finding(name, minilm, corpora, shared_cache, tm
     assert claims(run) == []
 
 
+def test_a_rotated_copy_is_moved_and_a_noisy_one_is_not(minilm, corpora, shared_cache, tmp_path):
+    """Of a rotated copy the base's probe reads nothing as it is: that is so. Nothing is lost or re-encoded in it."""
+    asked = [{"probe_transfer": {"tasks": ["words/upos"]}}]
+    run = null_study(minilm, corpora, asked, tmp_path, cache=shared_cache)
+    table = null_table(run).set_index(["metric", "copy"])
+    assert table["described"].sum() == 0
+    moved = table.loc[[(name, "rotated") for name in ("drop", "moved", "moved_affine")]]
+    assert (moved["significant"] == moved["comparisons"]).all()
+    none = table.drop(index=moved.index).drop(index="elsewhere", errors="ignore")
+    assert none["significant"].sum() <= 0.07 * none["comparisons"].sum(), table.to_string()
+    assert claims(run) == []
+    page = run.report().read_text()
+    assert "lost is found" not in page and " lost at " not in page and " re-encoded at " not in page
+
+
 def test_a_model_that_lost_something_is_a_finding(minilm, corpora, shared_cache, tmp_path):
     """The same study finds half of the signal drowned in noise: it does not find nothing because it cannot."""
     run = null_study(minilm, corpora, [ANALYSES["converged"]], tmp_path, rotated=False, cache=shared_cache, noise=2.0)

@@ -47,6 +47,7 @@ ANALYSES = {
     "output_drift": {**WORDS, **FEW, "rate": 0.5},
     "patching": {"tasks": ["pairs/acceptability"], "measures": ["task", "loss", "pairs"], "rate": 0.5, "g": [0.0, 0.5]},
     "perplexity": {**WORDS, **FEW, "block": 40, "rate": 0.3, "single": [1, 2]},
+    "probe_transfer": {**WORDS, "tolerance": 0.1, "across": "all"},
     "pruning": {**TUNED, "dropped": [1]},
     "sentence_probe": {**OPINIONS, "pooling": "cls+sentence_mean", "seeds": 2, "tolerance": 0.1},
     "similarity": {"tasks": ["words/upos", "opinions/opinion"], "n": 80, "groups": 5, "all_pairs": True},

@@ -8,9 +8,10 @@ from vestige.report.reading import Reading
 from vestige.report.types import Page
 
 ORDER = (
-    "layer_probe", "sentence_probe", "neurons", "neuron_rankers", "neuron_redundancy", "freezing", "truncation",
-    "pruning", "geometry", "similarity", "attention", "perplexity", "patching", "output_drift", "lens", "minimal_pairs",
-    "structural_probe", "description_length", "erasure", "edge_probe",
+    "layer_probe", "sentence_probe", "probe_transfer", "v_information", "weights", "geometry", "similarity", "concepts",
+    "patching", "patched_probe", "output_drift", "lens", "neurons", "neuron_rankers", "neuron_redundancy", "freezing",
+    "truncation", "pruning", "attention", "perplexity", "minimal_pairs", "structural_probe", "description_length",
+    "erasure", "edge_probe",
 )  # fmt: skip
 """In which pages follow each other; those of other analyses come after them."""
 

@@ -1,0 +1,1 @@
+"""What the page of probe transfer is made of."""
