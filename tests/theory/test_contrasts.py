@@ -112,3 +112,26 @@ def test_other_groups_cannot_be_paired():
     base = replicates(np.repeat(np.arange(60), 5), np.random.default_rng(0).normal(size=300), spread)
     with pytest.raises(AnalysisError, match="other groups"):
         compare(Replicates(), base, [base[base["left_out"] < 10]], 0.05, Settings())
+
+
+def summed(table: pd.DataFrame, group: pd.Series) -> pd.DataFrame:
+    """The sums of every sentence over the items of a group."""
+    table = table.assign(label=group, n=1)
+    return table.groupby(["sentence", "label", "layer"], as_index=False, sort=False)[["before", "after", "n"]].sum()
+
+
+def test_groups_of_items_are_compared_each_by_itself():
+    """The same numbers as comparing the items of every group alone, whatever the other groups are."""
+    rng = np.random.default_rng(4)
+    table = items(rng, 0.1, sentences=60)
+    group = pd.Series(np.where(table["word"] < 2, "a", np.where(rng.random(len(table)) < 0.1, "b", "c")))
+    other = items(rng, 0.3, sentences=60).assign(layer=2)
+    sums = pd.concat([summed(table, group), summed(other, group)])
+    found = compare(Within("groups", count="n"), sums, [sums], 0.05, places=("layer", "label"))
+    assert sorted(zip(found["label"], found["layer"], strict=True)) == [(g, n) for g in "abc" for n in (1, 2)]
+    for _, row in found.iterrows():
+        mine = (table if row["layer"] == 1 else other)[(group == row["label"]).to_numpy()]
+        alone = compare(Within(), mine, [mine], 0.05).iloc[0]
+        assert row["items"] == len(mine) and row["sentences"] == mine["sentence"].nunique() == alone["sentences"]
+        for name in ("base", "tuned", "difference", "low", "high", "p", "p_equivalence"):
+            assert row[name] == pytest.approx(alone[name]), name

@@ -108,6 +108,9 @@ class Within(Estimator):
 
     before: str = "before"
     after: str = "after"
+    count: str = ""
+    """Where given, a row is a group of items of one sentence: the two columns are sums, and this one says over how many
+    items. Places that differ in more than the layer are then groups that have items of their own."""
 
     @property
     def within(self) -> bool:

@@ -63,20 +63,30 @@ def pair(
     """
     columns = [name for name in places if name in base and name not in estimator.selecting]
     if isinstance(estimator, Within):
-        sides = [Mean(estimator.table, estimator.where, column) for column in (estimator.before, estimator.after)]
+        sides = [_side(estimator, column) for column in (estimator.before, estimator.after)]
         frames = [_summed(side, table, columns) for side in sides for table in tuned]
     else:
         frames = [_summed(estimator, table, columns) for table in (base, *tuned)]
     frames, uncounted = _alike(frames) if "count" in frames[0] else (frames, 0)
     tables = [_by_probe(frame, columns) for frame in frames]
     alike: dict[tuple, list[tuple]] = {}
+    grouped = isinstance(estimator, Within) and bool(estimator.count)
     for place in tables[0]:
         if all(place in table for table in tables[1:]):
-            alike.setdefault(tuple(tuple(sorted(table[place])) for table in tables), []).append(place)
+            seeds = tuple(tuple(sorted(table[place])) for table in tables)
+            apart = [value for name, value in zip(columns, place, strict=True) if name != "layer"] if grouped else []
+            alike.setdefault((seeds, *apart), []).append(place)
     groups = [[{place: table[place] for place in some} for table in tables] for some in alike.values()]
     if not groups:
         raise _nothing_in_common()
     return [_paired(estimator, group, columns, uncounted) for group in groups]
+
+
+def _side(estimator: Within, column: str) -> Mean | Ratio:
+    """One of the two scores of a contrast: a mean of items, or of sums over groups of them."""
+    if estimator.count:
+        return Ratio(estimator.table, estimator.where, column, estimator.count)
+    return Mean(estimator.table, estimator.where, column)
 
 
 def _paired(estimator: Estimator, tables: Sequence["_ByProbe"], columns: Sequence[str], uncounted: int) -> Paired:
@@ -90,6 +100,8 @@ def _paired(estimator: Estimator, tables: Sequence["_ByProbe"], columns: Sequenc
     numerators = [_sums(table, "value", shared, codes) for table in tables]
     own = [_sums(table, "units", shared, codes) for table in tables] if isinstance(estimator, F1) else None
     counted = int(first["count"].sum()) if "count" in first else len(shared)
+    if isinstance(estimator, Within) and estimator.count:
+        counted = int(units.sum())
     before, after = _contrasted(numerators) if isinstance(estimator, Within) else (numerators[0], numerators[1:])
     return Paired(
         pd.DataFrame([*tables[0]], columns=columns, dtype=object),

@@ -218,12 +218,13 @@ def _shared_texts(sentence: Sentence) -> list[Any]:
 
 
 COMPANIONS: dict[str, tuple[str, ...]] = {
+    "token": ("head", "deprel"),
     "tree": ("deprel", "upos", "xpos"),
     "span": ("question", "context", "answer_texts", "answer_starts"),
     "sentence": ("pair", "paradigm"),
 }
-"""Annotations that labels at a level are read with: relations of heads, the passage an answer is in, the other half
-of a minimal pair."""
+"""Annotations that labels at a level are read with: the place of a word in its tree, relations of heads, the passage an
+answer is in, the other half of a minimal pair."""
 
 
 @dataclass(frozen=True)
@@ -241,9 +242,8 @@ class Task:
 
     def companions(self, sentence: Sentence) -> dict[str, Any]:
         """What else of a sentence belongs to the task."""
-        return {
-            name: sentence.annotations[name] for name in COMPANIONS.get(self.level, ()) if name in sentence.annotations
-        }
+        names = [name for name in COMPANIONS.get(self.level, ()) if name != self.name]
+        return {name: sentence.annotations[name] for name in names if name in sentence.annotations}
 
     def labels(self, split: str) -> list[Any]:
         """The annotation of every sentence of the split, in order; None for text, which has none."""

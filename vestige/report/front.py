@@ -115,11 +115,10 @@ def _measured(reading: Reading) -> list[str]:
 
 
 def _scored(reading: Reading) -> str:
-    """How much was compared, where it is the same throughout."""
-    sizes = {
-        name: set(reading.comparisons[name].dropna().astype(int)) if name in reading.comparisons else set()
-        for name in ("items", "sentences")
-    }
+    """How much was compared, where it is the same throughout but for labels and groups of words."""
+    table = reading.comparisons
+    table = table[table["label"].isna()] if "label" in table else table
+    sizes = {name: set(table[name].dropna().astype(int)) if name in table else set() for name in ("items", "sentences")}
     if any(len(own) != 1 for own in sizes.values()):
         return ""
     return ", on " + " in ".join(f"{count(own.pop())} {name}" for name, own in sizes.items())

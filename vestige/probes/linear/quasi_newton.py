@@ -32,7 +32,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vestige.probes.problem import Features, Fit, log_shares
+from vestige.probes.problem import Fit, log_shares
 from vestige.probes.visit import Rows
 
 MEMORY = 30
@@ -76,7 +76,7 @@ class Axes(NamedTuple):
 
 
 def solve(
-    features: Features,
+    features: Rows,
     labels: Tensor,
     classes: int,
     l1: list[float],
@@ -102,7 +102,7 @@ def log_frequencies(labels: Tensor, width: int, classes: int) -> Tensor:
     return start
 
 
-def principal_axes(features: Features) -> Axes:
+def principal_axes(features: Rows) -> Axes:
     """One pass over the rows and one eigendecomposition."""
     moments = torch.zeros(features.width + 1, features.width + 1, dtype=torch.float64)
     for _, rows in features.blocks():
@@ -166,7 +166,7 @@ def duality_gap(at: Evaluation, weights: Tensor, penalty: Penalty) -> Tensor:
 class _Search:
     """L-BFGS over P independent problems that share their rows."""
 
-    def __init__(self, features: Features, labels: Tensor, penalty: Penalty, axes: Axes) -> None:
+    def __init__(self, features: Rows, labels: Tensor, penalty: Penalty, axes: Axes) -> None:
         self.features, self.labels, self.penalty, self.axes = features, labels, penalty, axes
         self.steps: deque[Tensor] = deque(maxlen=MEMORY)
         self.changes: deque[Tensor] = deque(maxlen=MEMORY)

@@ -1,0 +1,105 @@
+"""The probes of `v_information`: of one layer, of two layers side by side, and of nothing; what each says of a word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from vestige.errors import AnalysisError
+from vestige.probes.beside import Beside
+from vestige.probes.linear.least_loss import Told, label_shares, least, least_loss_probe
+from vestige.probes.problem import Features
+from vestige.probes.rows import LabelledRows
+from vestige.representations.store import Representations
+
+LN2 = float(np.log(2))
+
+
+@dataclass(frozen=True)
+class SharedRows(Representations):
+    """The rows of stored representations that another model has too."""
+
+    chosen: np.ndarray | None = None
+    """Numbers of the rows; None: all of them."""
+
+    @cached_property
+    def index(self) -> np.ndarray:
+        return super().index if self.chosen is None else super().index[self.chosen]
+
+    def layer(self, index: int) -> np.ndarray:
+        """Memory-mapped where no row is left out."""
+        array = super().layer(index)
+        return array if self.chosen is None else array[self.chosen]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+def shared_rows(one: Representations, other: Representations) -> tuple[SharedRows, SharedRows]:
+    """Both with the words (sentence and number in it) that both have."""
+    first, second = (found.index[:, 0].astype(np.int64) << 32 | (found.index[:, 1] + 1) for found in (one, other))
+    if np.array_equal(first, second):
+        return SharedRows(one.folder, one.manifest), SharedRows(other.folder, other.manifest)
+    _, mine, theirs = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    return SharedRows(one.folder, one.manifest, mine), SharedRows(other.folder, other.manifest, theirs)
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Trains the probes of one task and scored split; all of a family that may ignore what it is given."""
+
+    rows: LabelledRows
+    """Of the model; labels are those of any model's rows, which are of the same words."""
+    split: str
+    l2: float | None
+    tolerance: float
+
+    def __post_init__(self) -> None:
+        for split in ("dev", self.split):
+            if not bool((self.rows.labels[split] >= 0).any()):
+                raise AnalysisError(
+                    f"no word of {split!r} of task {self.rows.task.name!r} has a label that occurs in train",
+                    fix="check the splits: labels must be written alike in all of them; or take more of train",
+                )
+
+    @cached_property
+    def nothing(self) -> Told:
+        """The probe that knows the shares of labels in train, and nothing of the word."""
+        labels = self.rows.labels
+        return label_shares(labels["train"], len(self.rows.classes), labels["dev"], labels[self.split])
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """(rows,) of the scored split: which have a label that train has; only they are in what a probe says."""
+        return (self.rows.labels[self.split] >= 0).numpy()
+
+    def alone(self, rows: LabelledRows, layer: int) -> Told:
+        """The probe of one layer, [h; 0], even where it is worse than the shares of labels."""
+        train, dev, held = (rows.features(split, layer) for split in ("train", "dev", self.split))
+        return self._trained(train.resident(), dev, held)
+
+    def both(self, one: tuple[LabelledRows, int], other: tuple[LabelledRows, int], parts: Sequence[Told]) -> Told:
+        """The probe of two layers side by side; or one of those of its parts, which the family has too."""
+        sides = (
+            [mine.features(split, layer) for mine, layer in (one, other)] for split in ("train", "dev", self.split)
+        )
+        train, dev, held = (Beside(*side) for side in sides)
+        return least([*parts, self._trained(train.resident(), dev, held)])
+
+    def bits(self, told: Told) -> np.ndarray:
+        """(scored rows): pointwise V-information, log2 p(y | what the probe read) - log2 p(y)."""
+        return (told.held - self.nothing.held) / LN2
+
+    def _trained(self, train: Features | Beside, dev: Features | Beside, held: Features | Beside) -> Told:
+        labels = {split: torch.as_tensor(mine) for split, mine in self.rows.labels.items()}
+        return least_loss_probe(
+            train,
+            labels["train"],
+            (dev, labels["dev"]),
+            (held, labels[self.split]),
+            len(self.rows.classes),
+            l2=self.l2,
+            tolerance=self.tolerance,
+        )
