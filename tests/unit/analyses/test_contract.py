@@ -51,6 +51,7 @@ ANALYSES = {
     "similarity": {"tasks": ["words/upos", "opinions/opinion"], "n": 80, "groups": 5, "all_pairs": True},
     "structural_probe": {**TREES, "max_epochs": 2, "rank": 4, "seeds": 2},
     "truncation": TUNED,
+    "weights": {},
 }
 
 
