@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from vestige.analyses.base import NO_TASK, Inputs, Outcome
 from vestige.analyses.weight_changes import Change, Measuring, match
 from vestige.analyses.weights import Weights, _report
-from vestige.analyses.base import NO_TASK, Inputs, Outcome
 from vestige.errors import AnalysisError
 from vestige.measures import spectra
 from vestige.measures.spectra import intruder_dimensions, leading, sketch, sketch_error, spectral_norm
@@ -101,13 +101,8 @@ def test_one_planted_intruder_is_found_and_a_small_dense_change_brings_none(shap
     dense = 1e-3 * torch.randn(shape, generator=torch.Generator().manual_seed(5))
     assert intruder_dimensions(base, base + dense) == 0
     assert intruder_dimensions(base, base.clone()) == 0
-    assert intruder_dimensions(base, base + low_rank(*shape, [3 * top])) == (1 if min(shape) > 100 else _exact(base, shape, top))
-
-
-def _exact(base, shape, top):
-    tuned = base + low_rank(*shape, [3 * top])
-    ours, theirs = (torch.linalg.svd(one, full_matrices=False)[0] for one in (tuned, base))
-    return int(((ours[:, :10].T @ theirs).abs().amax(1) < 0.5).sum())
+    small = min(shape) <= 40  # where 40 vectors fill the space, a random one is near to one of them
+    assert intruder_dimensions(base, base + low_rank(*shape, [3 * top]), below=0.6 if small else 0.5) == 1
 
 
 @pytest.mark.parametrize("shape", ((560, 900), (900, 560)))
@@ -134,7 +129,9 @@ def test_what_lanczos_decides_is_so():
 
 def test_shares_of_layers_and_of_kinds_sum_to_one():
     base = blocks()
-    tuned = {name: tensor + 0.01 * (1 + at) * torch.randn(tensor.shape) for at, (name, tensor) in enumerate(base.items())}
+    tuned = {
+        name: tensor + 0.01 * (1 + at) * torch.randn(tensor.shape) for at, (name, tensor) in enumerate(base.items())
+    }
     found = rows_of(Tensors(**base), Tensors(**tuned))
     layers = [value for (metric, layer, kind), value in found.items() if metric == "share" and layer is not None]
     kinds = [value for (metric, layer, kind), value in found.items() if metric == "share" and layer is None]

@@ -24,8 +24,8 @@ from vestige.models.encoders.encoder import Encoder
 from vestige.models.files.tensors import Weights
 from vestige.representations.store import Representations
 
-Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model"]
-"""`weights`: tensors one by one, for which no model is loaded."""
+Need = Literal["hidden_states", "attentions", "logits", "tensors", "trainable_model"]
+"""`tensors`: weights one by one, for which no model is loaded."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ WITHOUT_TWIN = ("quick",)
 
 
 def profile_analyses(name: str | None) -> list[dict[str, Any]]:
-    """The analyses of a profile, as a study file writes them, with `most_tasks` among their parameters; of None none."""
+    """The analyses of a profile, as a study file writes them, with `most_tasks` among them; of None, none."""
     if name is None:
         return []
     if name not in _PROFILES:

@@ -4,7 +4,7 @@ One pair of tensors is in memory at a time, in float32; what is larger than a fe
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 from vestige.measures.spectra import intruder_dimensions, sketch, spectral_norm
-from vestige.models.files.kinds import EMBEDDINGS, MATRICES, Place, places
+from vestige.models.files.kinds import AFTER_LAYERS, EMBEDDINGS, MATRICES, Place, places
 from vestige.models.files.tensors import Weights
 
 _AT_ONCE = 2**22
@@ -67,9 +67,9 @@ def _modern(name: str) -> str:
     return name
 
 
-def _fronts(names: Iterator[str] | object) -> list[str]:
+def _fronts(names: Iterable[str]) -> list[str]:
     """What may stand in front of the names of a backbone: nothing, or what names begin with."""
-    firsts = dict.fromkeys(f"{name.partition('.')[0]}." for name in names if "." in name)  # type: ignore[attr-defined]
+    firsts = dict.fromkeys(f"{name.partition('.')[0]}." for name in names if "." in name)
     return ["", *firsts]
 
 
@@ -103,6 +103,11 @@ class Change:
     @property
     def size(self) -> int:
         return self.rows * self.columns
+
+    @property
+    def shapes_layers(self) -> bool:
+        """Whether some layer depends on it: a pooler and a head come after all of them."""
+        return self.place.kind not in AFTER_LAYERS
 
     @property
     def stable_rank(self) -> float | None:
@@ -178,8 +183,8 @@ class Measuring:
             found.squared += squared.sum()
             if tenths is not None:
                 tenth = np.arange(start, stop) * TENTHS // found.rows
-                np.add.at(tenths, (0, tenth), changed)
-                np.add.at(tenths, (1, tenth), squared)
+                for row, values in enumerate((changed, squared)):
+                    tenths[row] += np.bincount(tenth, values, TENTHS)
         if not np.isfinite(found.changed + found.squared):
             raise AnalysisError(f"{found.name} holds NaN or infinite values", fix="use another checkpoint")
         found.tenths = tenths

@@ -35,13 +35,14 @@ class Weights(Analysis):
 
     Numbers describe the two checkpoints; nothing is sampled, so there is nothing to test. Tensors are read from the
     files in pairs, so that no model is loaded; adapters (LoRA) are read as B A. Blocks that share their weights
-    (ALBERT) are one block.
+    (ALBERT) are one block. Poolers and heads, on which no layer depends and with which tuning often begins anew, are
+    shown as kinds and are no part of sums and shares.
     """
 
     name: ClassVar[str] = "weights"
     title: ClassVar[str] = "Weights"
     source: ClassVar[str] = "Shuttleworth et al. 2024, section 3 (intruder dimensions); the rest is ours"
-    needs = frozenset({"weights"})
+    needs = frozenset({"tensors"})
     levels = ()
     models = 2
     uses_labels = False
@@ -133,15 +134,18 @@ def _report(outcome: Outcome, found: Sequence[Change]) -> None:
     groups: dict[Group, list[Change]] = defaultdict(list)
     for one in found:
         at, stack, kind = one.place.layer, one.place.stack, one.place.kind
-        for key in {(None, "", ""), (None, "", kind)} | ({(at, stack, ""), (at, stack, kind)} if at is not None else set()):
+        keys: list[Group] = [(None, "", kind)]
+        keys += [(None, "", "")] if one.shapes_layers else []
+        for key in keys if at is None else [*keys, (at, stack, ""), (at, stack, kind)]:
             groups[key].append(one)
-    total = sum(one.changed for one in found)
-    for (layer, stack, kind), some in sorted(groups.items(), key=lambda item: _order(item[0])):
-        where = {"layer": layer, "label": kind or None, "subset": stack or None, "n": sum(one.size for one in some)}
+    backbone = [one for one in found if one.shapes_layers]
+    total = sum(one.changed for one in backbone)
+    for (layer, on, kind), some in sorted(groups.items(), key=lambda item: _order(item[0])):
+        where = {"layer": layer, "label": kind or None, "subset": on or None, "n": sum(one.size for one in some)}
         changed, squared = sum(one.changed for one in some), sum(one.squared for one in some)
         if squared:
             outcome.add("relative_change", sqrt(changed / squared), **where)
-        if total and bool(kind) != (layer is not None):
+        if total and some[0].shapes_layers and bool(kind) != (layer is not None):
             outcome.add("share", changed / total, **where)
         if looked := sum(one.looked_at for one in some):
             outcome.add("intruders", sum(one.intruders or 0 for one in some), **{**where, "n": looked})
@@ -157,7 +161,7 @@ def _report(outcome: Outcome, found: Sequence[Change]) -> None:
             if squared:
                 n = words.rows * tenth // TENTHS - words.rows * (tenth - 1) // TENTHS
                 outcome.add("embedding_change", sqrt(changed / squared), axis=VOCABULARY.name, x=tenth, n=n)
-    rounded, squared = sum(one.rounded for one in found), sum(one.squared for one in found)
+    rounded, squared = sum(one.rounded for one in backbone), sum(one.squared for one in backbone)
     outcome.add("changed_tensors", sum(one.differs for one in found), n=len(found))
     outcome.add("rounding", sqrt(rounded / squared) if squared else 0.0)
     _absent(outcome)
@@ -203,8 +207,9 @@ def _examples(names: Sequence[str]) -> str | None:
 def _matrices(found: Iterable[Change]) -> dict[str, np.ndarray]:
     """Every tensor that was compared, a row each."""
     found = list(found)
-    total = sum(one.changed for one in found)
+    total = sum(one.changed for one in found if one.shapes_layers)
     missing = float("nan")
+    shares = [one.changed / total if total and one.shapes_layers else 0.0 for one in found]
     return {
         "name": np.array([one.name for one in found], dtype=object),
         "layer": np.array([missing if one.place.layer is None else one.place.layer for one in found], dtype=float),
@@ -214,7 +219,7 @@ def _matrices(found: Iterable[Change]) -> dict[str, np.ndarray]:
         "columns": np.array([one.columns for one in found]),
         "norm": np.sqrt([one.squared for one in found]),
         "change": np.sqrt([one.changed for one in found]),
-        "share": np.array([one.changed / total if total else 0.0 for one in found]),
+        "share": np.array(shares),
         "spectral_norm": np.array([missing if one.spectral is None else one.spectral for one in found]),
         "stable_rank": np.array([missing if one.stable_rank is None else one.stable_rank for one in found]),
         "intruders": np.array([missing if one.intruders is None else one.intruders for one in found], dtype=float),
@@ -229,7 +234,7 @@ class _Sketches:
 
     def add(self, change: Change, drawn: Tensor) -> None:
         place = change.place
-        keys = [("model", ""), ("kind", place.kind)]
+        keys = [("kind", place.kind)] + ([("model", "")] if change.shapes_layers else [])
         keys += [("layer", f"{place.stack} {place.layer}".strip())] if place.layer is not None else []
         for key in keys:
             self._sums[key] = self._sums[key] + drawn if key in self._sums else drawn

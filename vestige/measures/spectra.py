@@ -21,7 +21,7 @@ _MORE = 6
 """Columns of a block beyond those asked for."""
 _ROUNDS = 24
 _SETTLED = 1e-6
-"""Leading values that move no more than by this share of themselves have converged, with their vectors to about a hundredth."""
+"""Leading values that move no more than by this share of themselves have converged, vectors to about a hundredth."""
 _NORM_SETTLED = 1e-4
 """The same where the value alone is asked for."""
 _STEPS = (6, 12, 24, 48)

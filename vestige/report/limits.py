@@ -34,7 +34,7 @@ def limits(reading: Reading, pages: Sequence[Page]) -> list[str]:
 
 def glossary(reading: Reading) -> list[tuple[str, str]]:
     """The terms of the statistics, a line each; none where nothing is compared."""
-    if not reading.tuned_runs:
+    if not reading.tuned_runs or (reading.comparisons.empty and reading.results["low"].isna().all()):
         return []
     settings, runs = reading.judging, max(reading.tuned_runs.values())
     verdicts = set(reading.comparisons["verdict"]) if len(reading.comparisons) else set()

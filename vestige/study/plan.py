@@ -256,9 +256,7 @@ class _Maker:
             yield Cell(
                 key=cell_key(side, other, None, *content, libraries()),
                 cache=str(self.root),
-                inputs=tuple(
-                    step.key for origin in origins for step in self._made_by((origin.model, origin.run))
-                ),
+                inputs=tuple(step.key for origin in origins for step in self._made_by((origin.model, origin.run))),
                 threads=threads,
                 device=compute.device if loads or trains else "cpu",
                 stays_here=any(origin.source is None for origin in origins),
@@ -288,7 +286,7 @@ class _Maker:
         }
 
 
-_NOT_OF_TWINS = {"trainable_model", "logits", "weights"}
+_NOT_OF_TWINS = {"trainable_model", "logits", "tensors"}
 """What of a random twin says nothing."""
 _MOST_PIECES = 3
 """Tokens of a word, on average, at most: what is kept of pieces is estimated by it before they are counted."""

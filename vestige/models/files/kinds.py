@@ -49,12 +49,15 @@ _OUTSIDE_RULES = [(re.compile(pattern, re.IGNORECASE), kind) for pattern, kind i
 _MLP_KINDS = ("in", "gate", "out")
 _ATTENTION_KINDS = ("q", "k", "v", "kv", "qkv", "o")
 KINDS = (
-    EMBEDDINGS, *(f"attention {one}" for one in _ATTENTION_KINDS), *(f"cross-attention {one}" for one in _ATTENTION_KINDS),
+    EMBEDDINGS, *(f"{front}attention {one}" for front in ("", "cross-") for one in _ATTENTION_KINDS),
     *(f"MLP {one}" for one in _MLP_KINDS), "router", "positions", "norm", "pooler", "head", OTHER,
 )  # fmt: skip
 """All of them, in the order in which they are shown."""
 MATRICES = frozenset(kind for kind in KINDS if "attention" in kind or "MLP" in kind)
 """Kinds whose matrices map the states of a block: those in which intruder dimensions are looked for."""
+
+AFTER_LAYERS = frozenset({"pooler", "head"})
+"""Kinds that no layer depends on; tuning often begins with new ones."""
 
 Stack = Literal["", "encoder", "decoder"]
 

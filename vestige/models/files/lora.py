@@ -1,7 +1,6 @@
 """LoRA adapters as weights: what B A adds to every matrix of the base, from the adapter's file alone."""
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +63,7 @@ class AdapterWeights:
         with safe_open(self._file, framework="pt") as stored:
             for key in sorted(stored.keys()):
                 self._place(key, tuple(stored.get_slice(key).get_shape()))
-        modules = [module for module in self._module.values()]
-        check_patterns(folder, self.config, modules)
+        check_patterns(folder, self.config, self._module.values())
 
     def _check(self) -> None:
         kind = self.config.get("peft_type")
@@ -128,7 +126,7 @@ class AdapterWeights:
         return self._delta(name) if name in self._factors and self.base.same_files(other) else None
 
     def _delta(self, name: str) -> Tensor:
-        keys, scale = self._factors[name], self._scale(self._module[name], self._factors[name])
+        keys, scale = self._factors[name], self._scale(self._module[name])
         embedding = "embedding A" in keys
         first, second = ("embedding B", "embedding A") if embedding else ("B", "A")
         if first not in keys or second not in keys:
@@ -145,13 +143,13 @@ class AdapterWeights:
             )
         return product
 
-    def _scale(self, module: str, keys: Mapping[str, str]) -> float:
+    def _scale(self, module: str) -> float:
         """Alpha over rank, or over its root; both may be set by patterns of names."""
         from peft.utils.other import get_pattern_key
 
         def of(pattern: str, default: str) -> float:
             patterns = self.config.get(pattern) or {}
-            return float(patterns.get(get_pattern_key(list(patterns), module), self.config.get(default)))
+            return float(patterns.get(get_pattern_key(list(patterns), module), self.config[default]))
 
         rank, alpha = of("rank_pattern", "r"), of("alpha_pattern", "lora_alpha")
         return alpha / (math.sqrt(rank) if self.config.get("use_rslora") else rank)
@@ -163,6 +161,8 @@ def _config(folder: Path) -> dict[str, Any]:
         found = load_json(read_file(path, ModelError))
         if not isinstance(found, dict):
             raise ValueError("no mapping")
+        if found.get("peft_type") == "LORA" and not (found.get("r") and found.get("lora_alpha")):
+            raise ValueError("no rank r, or no lora_alpha")
     except ValueError as error:
         raise ModelError(f"{path}: not an adapter's configuration ({error})", fix="save the adapter again") from None
     return found

@@ -24,7 +24,9 @@ _INSTEAD = "compare the weights as they were before they were quantised"
 class Weights(Protocol):
     """The learnt tensors of a model by name, in the precision they are kept in."""
 
-    shapes: Mapping[str, tuple[int, ...]]
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of every tensor."""
 
     def dtype(self, name: str) -> torch.dtype:
         """The precision it is kept in."""

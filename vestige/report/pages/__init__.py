@@ -8,9 +8,9 @@ from vestige.report.reading import Reading
 from vestige.report.types import Page
 
 ORDER = (
-    "weights", "layer_probe", "sentence_probe", "neurons", "neuron_rankers", "neuron_redundancy", "freezing", "truncation",
-    "pruning", "similarity", "attention", "perplexity", "patching", "output_drift", "lens", "minimal_pairs",
-    "structural_probe", "description_length", "erasure", "edge_probe",
+    "weights", "layer_probe", "sentence_probe", "neurons", "neuron_rankers", "neuron_redundancy", "freezing",
+    "truncation", "pruning", "similarity", "attention", "perplexity", "patching", "output_drift", "lens",
+    "minimal_pairs", "structural_probe", "description_length", "erasure", "edge_probe",
 )  # fmt: skip
 """In which pages follow each other; those of other analyses come after them."""
 

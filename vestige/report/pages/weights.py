@@ -11,18 +11,18 @@ from vestige.report.drawing.curves import map_chart
 from vestige.report.pages.weight_parts.cosines import cosine_block
 from vestige.report.pages.weight_parts.levels import cell, half_of, in_order, level, levels, place_name, where
 from vestige.report.reading import Part, Reading
-from vestige.report.types import Answer, Block, Figure, Finding, Folded, Page, Section, Table
-from vestige.report.wording import GLUE, count, listing, number, percent
+from vestige.report.types import Answer, Block, Finding, Folded, Page, Section, Table
+from vestige.report.wording import GLUE, capital, count, listing, number, percent
 
 TITLE = "What moved in the weights?"
 _LEDE = (
-    "The weights of every tuned model beside those of its reference. These numbers describe the checkpoints: nothing is "
+    "The weights of every tuned model beside those of its reference. Numbers describe the checkpoints: nothing is "
     "sampled, so that nothing is tested, and how much a change of weights matters for what the model does is another "
     "question."
 )
 _LIMIT = (
     "Numbers on weights are exact for these checkpoints and say nothing of other runs of the same tuning; a small "
-    "change of weights may matter, a large one may not."
+    "change of weights may matter, a large one may not. Poolers and heads are no part of their sums."
 )
 _WEIGHT = 0.3
 """Of a sentence that describes: it may open the report and claims nothing."""
@@ -39,7 +39,7 @@ def page(reading: Reading, analysis: str) -> Page:
         for model in part.models:
             said = list(_sentences(part, model))
             section.findings += [Finding(lead, text, "described", _WEIGHT, (*part.key, model)) for text in said]
-            found.answers += [Answer("weights", model, text, "described") for text in _answer(part, model)]
+            found.answers += [Answer("parameters", model, text, "described") for text in _answer(part, model)]
         section.blocks += _blocks(reading, part, lead)
         found.sections.append(section)
     return found
@@ -62,7 +62,7 @@ def _blocks(reading: Reading, part: Part, lead: str) -> Iterator[Block]:
 
 def _heat_maps(part: Part, metric: Metric) -> Iterator[Block]:
     """Relative change by layer and kind, a map for every model."""
-    block = Block(f"{metric.title.capitalize()} by layer and kind", f"{metric.about} In percent.")
+    heading = f"{capital(metric.title)} by layer and kind"
     for model in part.models:
         rows = levels(part, metric.name, model, layers=True, kinds=True)
         if rows.empty:
@@ -70,14 +70,9 @@ def _heat_maps(part: Part, metric: Metric) -> Iterator[Block]:
         names = [place_name(row.layer, row.subset) for row in rows.itertuples()]
         frame = pd.DataFrame({"x": rows["label"], "y": names, "value": rows["value"]})
         across, down = in_order(list(rows["label"]), KINDS), list(dict.fromkeys(names))[::-1]
-        block.figures.append(_map(frame, metric, model, across, down, len(part.models) > 1))
-    if block.figures:
-        yield block
-
-
-def _map(frame: pd.DataFrame, metric: Metric, model: str, across: list[str], down: list[str], several: bool) -> Figure:
-    description = f"{metric.title} of {model} by layer and kind"
-    return map_chart(frame, metric, ("", LAYER.title), description, model if several else "", across, down)
+        drawn = map_chart(frame, metric, ("", LAYER.title), f"{heading}: {model}", "", across, down)
+        named = f"{heading}: {model}" if len(part.models) > 1 else heading
+        yield Block(named, f"{metric.about} In percent.", figures=[drawn])
 
 
 def _kind_blocks(part: Part) -> Iterator[Block]:
@@ -113,12 +108,13 @@ def _matrices(reading: Reading, part: Part) -> Iterator[Block]:
             continue
         largest = table.sort_values("share", ascending=False, kind="stable").head(_MOST_ROWS)
         run = f", run {row.tune_seed}" if (cells["model"] == row.model).sum() > 1 else ""
+        relative = largest["change"] / largest["norm"].where(largest["norm"] > 0)
         lines = [
             [
-                str(one.name), f"{one.rows} \u00d7 {one.columns}", percent(one.change / one.norm if one.norm else float("nan"), 2),
-                percent(one.share, 2), number(one.spectral_norm, 3), number(one.stable_rank, 1), number(one.intruders, 0),
+                str(one.name), f"{one.rows} \u00d7 {one.columns}", percent(change, 2), percent(one.share, 2),
+                number(one.spectral_norm, 3), number(one.stable_rank, 1), number(one.intruders, 0),
             ]
-            for one in largest.itertuples(index=False)
+            for one, change in zip(largest.itertuples(index=False), relative, strict=True)
         ]  # fmt: skip
         head = ["weight", "shape", "relative (%)", "share (%)", "spectral norm", "stable rank", "intruders"]
         title = f"{row.model}{run}: the {len(lines)} of {len(table)} weights that changed most"

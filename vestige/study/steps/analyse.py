@@ -100,7 +100,7 @@ class Cell(Step):
     @property
     def needs_weights(self) -> bool:
         """Whether it reads the weights of a model, which it does not load for that."""
-        return "weights" in find_analysis(self.analysis).needs
+        return "tensors" in find_analysis(self.analysis).needs
 
     @property
     def reads_states(self) -> bool:

@@ -12,7 +12,7 @@ from vestige.report import numbers
 from vestige.report.drawing.curves import map_chart
 from vestige.report.reading import Part, Reading
 from vestige.report.types import Block, Finding, Folded, Table
-from vestige.report.wording import GLUE
+from vestige.report.wording import GLUE, capital
 
 COSINE = Metric("cosine", "cosine of changes", decimals=2)
 _MOST_PAIRS = 10
@@ -47,11 +47,10 @@ def cosine_block(reading: Reading, part: Part, lead: str) -> Block | None:
         f"an error of up to \u00b1{error:.2f} is to be expected."
     )
     names = [run.name for run in runs]
-    block = Block(f"{COSINE.title.capitalize()} of runs and models", lede)
-    square = [{"x": a, "y": b, "value": v} for (one, other), v in found.items() for a, b in ((one, other), (other, one))]
-    block.figures.append(
-        map_chart(pd.DataFrame(square), COSINE, ("", ""), f"{COSINE.title} of {', '.join(names)}", across=names, down=names)
-    )
+    block = Block(f"{capital(COSINE.title)} of runs and models", lede)
+    both = [(*pair, value) for (one, other), value in found.items() for pair in ((one, other), (other, one))]
+    frame, about = pd.DataFrame(both, columns=["x", "y", "value"]), f"{COSINE.title} of {', '.join(names)}"
+    block.figures.append(map_chart(frame, COSINE, ("", ""), about, across=names, down=names))
     block.findings += list(_sentences(pairs, found, lead, error))
     if len(found) <= _MOST_PAIRS:
         block.folded.append(Folded("By layer and kind", tables=list(_tables(pairs))))
@@ -70,7 +69,8 @@ def _sketched(reading: Reading, part: Part) -> Iterator[Sketched]:
                 (str(of), str(name)): mine.sort_values("place")["value"].to_numpy(dtype=float)
                 for (of, name), mine in table.groupby(["of", "part"], sort=False, observed=True)
             }
-            yield Sketched(row.model, f"{row.model}, run {row.tune_seed}" if many else row.model, row.reference, sketches)
+            name = f"{row.model}, run {row.tune_seed}" if many else row.model
+            yield Sketched(row.model, name, row.reference, sketches)
 
 
 def _cosine(one: Sketched, other: Sketched, of: tuple[str, str] = ("model", "")) -> float | None:
@@ -104,4 +104,4 @@ def _tables(pairs: list[tuple[Sketched, Sketched]]) -> Iterator[Table]:
             values = [_cosine(one, other, (of, name)) for one, other in pairs]
             rows.append([name, *(numbers.text(COSINE, float("nan") if v is None else v) for v in values)])
         head = [of, *(f"{one.name} and {other.name}" for one, other in pairs)]
-        yield Table(f"{COSINE.title.capitalize()} by {of}", head, rows)
+        yield Table(f"{capital(COSINE.title)} by {of}", head, rows)

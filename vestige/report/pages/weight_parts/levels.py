@@ -13,7 +13,7 @@ HALF = 0.5
 
 
 def levels(part: Part, metric: str, model: str, *, layers: bool, kinds: bool) -> pd.DataFrame:
-    """Rows of a metric of one model, by layer or of all, by kind or of all: layer, label, subset, value, low, high, n."""
+    """Rows of a metric of one model, by layer or of all, by kind or of all, with means over runs and their range."""
     rows = part.rows[(part.rows["metric"] == metric) & (part.rows["model"] == model) & part.rows["axis"].isna()]
     rows = rows[(rows["layer"].notna() == layers) & (rows["label"].notna() == kinds)]
     if rows.empty:
