@@ -45,7 +45,8 @@ def _analyses(_: Path) -> Iterator[tuple[str, str]]:
         except VestigeError as error:
             yield name, f"cannot be used: {error.problem}"
         else:
-            yield name, f"{kind.title}; tasks at level {', '.join(kind.levels)} ({kind.source})"
+            takes = f"tasks at level {', '.join(kind.levels)}" if kind.levels else "reads no corpus"
+            yield name, f"{kind.title}; {takes} ({kind.source})"
 
 
 def _analysis(name: str) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _analysis(name: str) -> Iterator[str]:
     for paragraph in about(kind).split("\n\n"):
         yield from ("", *wrap(" ".join(paragraph.split()), WIDTH, break_on_hyphens=False))
     yield ""
-    for title, text in (("paper", kind.source), ("needs", _needs(kind)), ("levels", ", ".join(kind.levels))):
+    for title, text in (("paper", kind.source), ("needs", _needs(kind)), ("levels", _levels(kind))):
         yield from _hanging(title, text)
     yield from ("", "parameters")
     for given in parameters(kind):
@@ -72,9 +73,13 @@ def _analysis(name: str) -> Iterator[str]:
     yield from (f"  {line}" for line in study_file(kind).splitlines())
 
 
+def _levels(kind: "type[Analysis]") -> str:
+    return ", ".join(kind.levels) or "none: it reads no corpus"
+
+
 def _needs(kind: "type[Analysis]") -> str:
     reference = {1: "", 2: "; a model and its reference"}[kind.models] + "; or a model alone" * kind.alone
-    labels = "labels of a task" if kind.uses_labels else "words, no labels"
+    labels = "labels of a task" if kind.uses_labels else "words, no labels" if kind.levels else "no words"
     return f"{', '.join(sorted(kind.needs))}; {labels}{reference}"
 
 
@@ -127,7 +132,8 @@ def _asked(lock: Path) -> str:
         analyses = ", ".join(dict.fromkeys(analysis["name"] for analysis in spec["analyses"]))
         limit = f", limit {spec['limit']}" if spec.get("limit") else ""
         problems = f", {failed} failed" if failed else ""
-        return f"{analyses} of {', '.join(spec['models'])} on {', '.join(spec['corpora'])}{limit}{problems}"
+        read = f" on {', '.join(spec['corpora'])}" if spec["corpora"] else ""
+        return f"{analyses} of {', '.join(spec['models'])}{read}{limit}{problems}"
     except (StorageError, ValueError, LookupError, TypeError, AttributeError):
         return "cannot be read"
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_type_hints
+from typing import Any, ClassVar, Literal, cast, get_type_hints
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -21,9 +21,11 @@ from vestige.analyses.schema import ROW
 from vestige.corpus.types import Level, Task
 from vestige.errors import AnalysisError
 from vestige.models.encoders.encoder import Encoder
+from vestige.models.files.tensors import Weights
 from vestige.representations.store import Representations
 
-Need = Literal["hidden_states", "attentions", "logits", "weights", "trainable_model"]
+Need = Literal["hidden_states", "attentions", "logits", "tensors", "trainable_model"]
+"""`tensors`: weights one by one, for which no model is loaded."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,27 @@ class Own:
     """Of `finetune`: the model with its head."""
 
 
+class _NoTask:
+    """In place of the task of an analysis that reads no corpus: whatever is asked of it is an error."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AnalysisError(
+            "an analysis without levels reads no corpus, so that it has no task",
+            fix="declare the levels of the tasks that it takes",
+        )
+
+
+NO_TASK = cast(Task, _NoTask())
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What an analysis is given."""
 
     task: Task
+    """`NO_TASK` of an analysis that reads no corpus."""
     poolings: Mapping[str, Mapping[str, Representations]]
     """By pooling that the analysis asks for, then by split."""
     model: str
@@ -49,6 +67,8 @@ class Inputs:
     """A folder of this run's own, where an interrupted one left what it had."""
     encoder: Encoder | None = None
     """The model itself, where the analysis needs more than hidden states."""
+    weights: Weights | None = None
+    """Its weights, tensor by tensor, where the analysis needs these."""
     trainable: str | None = None
     """What `finetune` takes as its base, where the analysis trains the model itself."""
     own: Own | None = None
@@ -111,6 +131,7 @@ class Analysis(ABC):
     """Paper and section."""
     needs: ClassVar[frozenset[Need]]
     levels: ClassVar[tuple[Level, ...]]
+    """Of the tasks that it takes; (): it reads no corpus, and is run once for every model."""
     models: ClassVar[Literal[1, 2]] = 1
     """1: a model. 2: a model and its reference, on the same batches."""
     alone: ClassVar[bool] = False

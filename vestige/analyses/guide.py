@@ -109,18 +109,26 @@ def _bounds(given: tuple[Any, ...]) -> Iterator[str]:
                 yield f"{words} {limit}"
 
 
+def _example(kind: type[Analysis]) -> tuple[str, str]:
+    """A corpus and a task that suit it; none where it reads no corpus."""
+    if kind.example:
+        return kind.example.partition("/")[0], kind.example
+    if not kind.levels:
+        return "", ""
+    return _EXAMPLES[min(kind.levels, key=lambda level: level in ("sentence_pair", "text"))]
+
+
 def study_file(kind: type[Analysis]) -> str:
     """A study that runs it with its defaults: MiniLM before and after tuning on opinions, on a built-in corpus."""
-    level = min(kind.levels, key=lambda level: level in ("sentence_pair", "text"))
-    source, task = _EXAMPLES[level] if not kind.example else (kind.example.partition("/")[0], kind.example)
-    corpora = {task.partition("/")[0]: source}
+    source, task = _example(kind)
+    corpora = {task.partition("/")[0]: source} if task else {}
     models = ["  base: minilm"]
     if "trainable_model" not in kind.needs:
         models.append("  tuned: {finetune: {of: base, task: opinions/opinion}}")
         corpora["opinions"] = "opinions"
-    entry = find_entry(source)
+    entry = find_entry(source) if source else None
     hint = f"  # to get it: vestige ls corpora {source}" if entry and not entry.builtin else ""
-    asked = [f"tasks: [{task}]"]
+    asked = [f"tasks: [{task}]"] if task else []
     asked += [f"{given.name}: <{given.kind}>" for given in parameters(kind) if given.default is None]
     return "\n".join(
         [

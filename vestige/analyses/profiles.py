@@ -41,8 +41,10 @@ WITHOUT_TWIN = ("quick",)
 """Profiles that spare the random twin, whose hidden states cost as much as a model's."""
 
 
-def profile_analyses(name: str) -> list[dict[str, Any]]:
-    """The analyses of a profile, as a study file writes them, with `most_tasks` among their parameters."""
+def profile_analyses(name: str | None) -> list[dict[str, Any]]:
+    """The analyses of a profile, as a study file writes them, with `most_tasks` among them; of None, none."""
+    if name is None:
+        return []
     if name not in _PROFILES:
         raise SpecError(f"there is no profile {name!r}", fix=f"choose from {', '.join(get_args(Profile))}")
     return [dict(one) for one in _PROFILES[name]]

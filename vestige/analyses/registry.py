@@ -136,9 +136,11 @@ def _mistakes(kind: "type[Analysis]", name: str) -> Iterator[tuple[str, str]]:
         if isinstance(given, str):
             yield f"has {said} that are a text, {given!r}", f"write {said} = ({given!r},)"
         unknown = [each for each in given if each not in known]
-        if unknown or not given:
+        if unknown or not (given or (said == "levels" and hasattr(kind, said))):
             found = f"has {said} {unknown[0]!r}" if unknown else f"does not say its {said}"
             yield found, f"choose from {', '.join(known)}"
+    if not getattr(kind, "levels", True) and (kind.uses_labels or {"hidden_states", "logits"} & {*kind.needs}):
+        yield "has no levels, but reads words", "name its levels, or set uses_labels = False and needs without states"
     if isabstract(kind):
         yield "has no method run", "write run(self, inputs: Inputs) -> Outcome"
     yield from _mistaken_metrics(getattr(kind, "metrics", None))

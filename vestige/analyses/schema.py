@@ -42,8 +42,8 @@ IDENTITY = (
     Column("step", "whole", "training step of a checkpoint"),
     Column("analysis", "text", "name of the analysis"),
     Column("params", "text", "hash of its parameters; the table `cells` spells them out"),
-    Column("corpus", "text", "name of the corpus in the study"),
-    Column("task", "text", "name of the task"),
+    Column("corpus", "text", "name of the corpus in the study; empty where the analysis reads none"),
+    Column("task", "text", "name of the task; empty where the analysis reads none"),
 )
 """What a number is of; filled in by the study."""
 

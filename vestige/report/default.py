@@ -69,7 +69,7 @@ def section(reading: Reading, part: Part, title: str, notes_too: bool = True) ->
 
 def lead_of(part: Part, title: str) -> str:
     """What a finding of this part is about."""
-    return f"{title.rstrip('?')}: {part.title}"
+    return f"{title.rstrip('?')}: {part.title}" if part.title else title
 
 
 def curve_blocks(reading: Reading, part: Part, metric: Metric, axis: Axis) -> Iterator[Block]:

@@ -111,7 +111,7 @@ def _measured(reading: Reading) -> list[str]:
             own += [task] if task not in own and reading.declared[params].uses_labels else []
         where = listing([f"{listing(own)} of {corpus}" if own else corpus for corpus, own in tasks.items()])
         found.setdefault(where, []).append(name.replace("_", " "))
-    return [f"{listing(names)} ({where})" for where, names in found.items()]
+    return [f"{listing(names)} ({where})" if where else listing(names) for where, names in found.items()]
 
 
 def _scored(reading: Reading) -> str:

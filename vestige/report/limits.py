@@ -34,7 +34,7 @@ def limits(reading: Reading, pages: Sequence[Page]) -> list[str]:
 
 def glossary(reading: Reading) -> list[tuple[str, str]]:
     """The terms of the statistics, a line each; none where nothing is compared."""
-    if not reading.tuned_runs:
+    if not reading.tuned_runs or (reading.comparisons.empty and reading.results["low"].isna().all()):
         return []
     settings, runs = reading.judging, max(reading.tuned_runs.values())
     verdicts = set(reading.comparisons["verdict"]) if len(reading.comparisons) else set()
@@ -111,10 +111,10 @@ def _remark(metric: Metric, rows: pd.DataFrame) -> str:
 
 def _where(reading: Reading, rows: pd.DataFrame, by: Sequence[str]) -> str:
     """Whose words were lost: 'corpus/task: '; the corpora alone where labels play no role or a model is spoken of."""
-    corpora = list(rows["corpus"].drop_duplicates())
-    if "model" in by:
+    corpora = [corpus for corpus in rows["corpus"].drop_duplicates() if corpus]
+    if "model" in by or not corpora:
         several = reading.results["corpus"].nunique() > 1
-        return f"{listing(corpora)}: " if several else ""
+        return f"{listing(corpora)}: " if several and corpora else ""
     labelled = reading.declared[rows["params"].iloc[0]].uses_labels
     return f"{corpora[0]}/{rows['task'].iloc[0]}: " if labelled else f"{corpora[0]}: "
 
@@ -124,7 +124,8 @@ def _failed(lock: Mapping[str, Any]) -> list[str]:
     lines = []
     for cell in lock.get("failed", []):
         run = f", run {cell['run']}" if cell["run"] else ""
-        where = f"{cell['analysis']} of {cell['corpus']}/{cell['task']}, model {cell['model']}{run}"
+        read = f" of {cell['corpus']}/{cell['task']}" if cell["corpus"] else ""
+        where = f"{cell['analysis']}{read}, model {cell['model']}{run}"
         lines.append(f"Failed, and missing from this page: {where} ({cell['problem']}).")
     return lines
 

@@ -33,8 +33,8 @@ class Part:
 
     @property
     def name(self) -> str:
-        """For those who look for it: 'corpus/task'."""
-        return f"{self.corpus}/{self.task}"
+        """For those who look for it: 'corpus/task'; empty where no corpus was read."""
+        return f"{self.corpus}/{self.task}" if self.corpus else ""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Reading:
             rows,
             changes[~outside],
             changes[outside],
-            f"{title} ({setting.name})" if several and setting.name != setting.analysis else title,
+            f"{title} ({setting.name})".strip() if several and setting.name != setting.analysis else title,
         )
 
     def task_title(self, corpus: str, task: str) -> str:

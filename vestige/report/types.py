@@ -24,7 +24,7 @@ class Finding:
         return f"{self.lead}: {self.text}"
 
 
-Topic = Literal["weights", "representations", "knowledge", "kind", "use", "advice"]
+Topic = Literal["parameters", "representations", "knowledge", "kind", "use", "advice"]
 """What a sentence of the opening answers, in this order: which weights and which layers changed; what a probe reads
 less or more of; whether that is lost, moved or re-encoded; whether it is still used; what follows for a next tuning."""
 

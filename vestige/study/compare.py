@@ -36,7 +36,7 @@ CUT = {"test": 0.2, "dev": 0.1}
 def compare(
     base: ModelLike,
     tuned: ModelLike | Sequence[ModelLike],
-    corpus: str | Path | Corpus,
+    corpus: str | Path | Corpus | None = None,
     *,
     analyses: Sequence[str | dict[str, Any]] | None = None,
     profile: str | None = None,
@@ -58,7 +58,8 @@ def compare(
     """Compare a model before and after fine-tuning on a corpus; `.show()` opens the report.
 
     `tuned` may be several models, each compared with `base`. `analyses` are names, or names with parameters; `profile`
-    (quick, standard or full) stands for a choice of them, to which further ones may be added. `tasks` names labellings
+    (quick, standard or full) stands for a choice of them, to which further ones may be added. Where none of them reads
+    a corpus, none is needed. `tasks` names labellings
     of the corpus, each for the analyses that take it; by default an analysis gets the first two it can take, xpos,
     upos, deprel, chunk, semtag and pos before others, and one that uses no labels is run once. `format` and `options`
     say how files of your own are read; a test or dev set that they lack is cut from train, and the report says so.
@@ -77,7 +78,7 @@ def compare(
 def comparison(
     base: ModelLike,
     tuned: ModelLike | Sequence[ModelLike],
-    corpus: str | Path | Corpus,
+    corpus: str | Path | Corpus | None = None,
     *,
     analyses: Sequence[str | dict[str, Any]] | None = None,
     profile: str | None = None,
@@ -93,7 +94,9 @@ def comparison(
     **where: Any,
 ) -> Study:
     """The study that `compare` runs; further keywords are those of `Study`."""
-    name, source, loaded = _corpus(corpus, format, dict(options or {}))
+    chosen = analyses if analyses is not None else () if profile else BY_DEFAULT
+    reading = [one for one in (*profile_analyses(profile), *chosen) if _kind(one).levels]
+    name, source, loaded = _corpus(corpus, format, dict(options or {}), reading)
     named = {"base": base, **_named(list(tuned) if isinstance(tuned, list | tuple) else [tuned])}
     given = {
         role: _encoder(model, role, tokenizer, device)
@@ -108,19 +111,19 @@ def comparison(
         models[role]["reference"] = "base"
         if role not in given and isinstance(tokenizer, str | Path):
             models[role]["tokenizer"] = str(tokenizer)
-    if profile not in WITHOUT_TWIN if random_twin is None else random_twin:
+    twin = bool(reading) and profile not in WITHOUT_TWIN if random_twin is None else random_twin
+    if twin:
         models[TWIN] = {"random_twin_of": "base"}
-    chosen = analyses if analyses is not None else () if profile else BY_DEFAULT
     asked = [_analysis(item, name, loaded, tasks) for item in chosen]
     raw: dict[str, Any] = {
         "study": _study_name(named, name),
         "models": models,
-        "corpora": {name: source},
+        "corpora": {} if loaded is None else {name: source},
         "analyses": [*_of_profile(profile, name, loaded, tasks), *asked],
         "compute": {"device": device, "on_unknown": on_unknown},
         "limit": limit,
     }
-    return Study(make_spec(raw), given=Given(given, {name: loaded}), **where)
+    return Study(make_spec(raw), given=Given(given, {} if loaded is None else {name: loaded}), **where)
 
 
 def _source(model: ModelLike) -> str:
@@ -145,14 +148,22 @@ def _named(tuned: Sequence[ModelLike]) -> dict[str, ModelLike]:
 def _study_name(models: Mapping[str, ModelLike], corpus: str) -> str:
     """What is compared, fit for the name of a folder."""
     parts = [Path(model).name if isinstance(model, str | Path) else role for role, model in models.items()]
-    parts = [*parts[:2], *([f"and-{len(parts) - 2}-more"] if len(parts) > 2 else []), corpus]
+    parts = [*parts[:2], *([f"and-{len(parts) - 2}-more"] if len(parts) > 2 else []), *([corpus] if corpus else [])]
     return "-".join(["compare", *(re.sub(r"[^\w.-]+", "-", part)[:32].strip("-.") or "model" for part in parts)])
 
 
+def _kind(item: str | Mapping[str, Any]) -> type[Analysis]:
+    return find_analysis(item if isinstance(item, str) else next(iter(item)))
+
+
 def _corpus(
-    given: str | Path | Corpus, format: str | None, options: dict[str, Any]
-) -> tuple[str, dict[str, Any], Corpus]:
-    """The corpus by its name in the study, as a study file would write it, and itself."""
+    given: str | Path | Corpus | None, format: str | None, options: dict[str, Any], read_by: Sequence[Any]
+) -> tuple[str, dict[str, Any], Corpus | None]:
+    """The corpus by its name in the study, as a study file would write it, and itself; None where nobody reads it."""
+    if not read_by:
+        return "", {}, None
+    if given is None:
+        raise SpecError(f"{_kind(read_by[0]).name} reads a corpus, and none is named", fix="name it, as in 'treebank'")
     if isinstance(given, Corpus):
         if format is not None or options:
             raise SpecError("a corpus in memory has no format and no options", fix="give them to load_corpus")
@@ -172,24 +183,28 @@ def _plain(name: str) -> str:
     return name.replace("/", "-") or "corpus"
 
 
-def _analysis(item: str | Mapping[str, Any], name: str, corpus: Corpus, wanted: Sequence[str] | None) -> dict[str, Any]:
-    """As a study file would write it, with tasks that the analysis takes."""
+def _analysis(
+    item: str | Mapping[str, Any], name: str, corpus: Corpus | None, wanted: Sequence[str] | None
+) -> dict[str, Any]:
+    """As a study file would write it, with tasks that the analysis takes, if it takes any."""
     analysis, parameters = (item, {}) if isinstance(item, str) else next(iter(item.items()))
+    if corpus is None or not find_analysis(analysis).levels:
+        return {analysis: dict(parameters or {})}
     own = (parameters or {}).get("tasks", wanted)
     tasks = _tasks(find_analysis(analysis), corpus, [own] if isinstance(own, str) else own)
     return {analysis: {**(parameters or {}), "tasks": [f"{name}/{task}" for task in tasks]}}
 
 
 def _of_profile(
-    profile: str | None, name: str, corpus: Corpus, wanted: Sequence[str] | None
+    profile: str | None, name: str, corpus: Corpus | None, wanted: Sequence[str] | None
 ) -> Iterator[dict[str, Any]]:
     """The analyses of a profile that find a task in the corpus."""
-    for item in profile_analyses(profile) if profile else ():
+    for item in profile_analyses(profile):
         ((analysis, parameters),) = item.items()
         most = parameters.get(MOST_TASKS)
         own = {key: value for key, value in parameters.items() if key != MOST_TASKS}
         kind = find_analysis(analysis)
-        if kind.levels and not _fitting(kind, corpus, wanted):
+        if kind.levels and corpus is not None and not _fitting(kind, corpus, wanted):
             continue
         made = _analysis({analysis: own}, name, corpus, wanted)
         if most is not None and "tasks" in made[analysis]:

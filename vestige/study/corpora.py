@@ -49,6 +49,12 @@ def _corpus(spec: StudySpec, name: str, given: Given) -> Corpus:
 
 def _check_levels(analysis: AnalysisSpec, corpora: Mapping[str, Corpus]) -> None:
     """Say before any work starts that a task does not exist or does not fit."""
+    if not analysis.parameters.levels:
+        if analysis.tasks:
+            raise SpecError(
+                f"{analysis.name} reads no corpus, so that it has no task {analysis.tasks[0]!r}", fix="leave tasks out"
+            )
+        return
     if not analysis.tasks:
         raise SpecError(f"{analysis.name} has no tasks", fix="add tasks: [corpus/task, ...]")
     for name in analysis.tasks:

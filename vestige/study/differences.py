@@ -46,8 +46,7 @@ def comparisons_frame(spec: StudySpec, steps: Sequence[Compare]) -> tuple[pd.Dat
     tables, notes = [], []
     for step in sorted(steps, key=lambda step: bool(step.outside)):
         one, found = step.tuned[0], step.table("comparisons")
-        what = f"{one.analysis} of {one.corpus}/{one.task}"
-        notes += [f"{what}: {one.model} is not compared with {step.reference}: {why}" for why in step.notes()]
+        notes += [f"{one.what}: {one.model} is not compared with {step.reference}: {why}" for why in step.notes()]
         if found.empty:
             continue
         if not step.outside:

@@ -99,6 +99,8 @@ def _cost(step: Step, words: Mapping[str, int], train: Mapping[str, int]) -> Cos
             return Cost("extract", 2 * model.parameters * _TOKENS * words[step.corpus], disk, 2 * model.size)
         case Cell():
             model = _of(step.side.origin.source)
+            if not step.corpus:
+                return Cost(step.analysis, max(1, model.size // 4), memory=model.size // 2)
             numbers = words[step.corpus] * model.numbers
             return Cost(step.analysis, numbers, memory=8 * numbers // 7)
         case Compare():

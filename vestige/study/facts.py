@@ -30,6 +30,9 @@ def collect_facts(spec: StudySpec, plan: Plan) -> Facts:
     for (name, run), load in plan.loads.items():
         if load.folder.exists():
             found.models.setdefault(name, []).append(_model(plan, name, run))
+    for name, run in plan.named.origins if not plan.loads else ():  # weights were read from files, nothing was loaded
+        if (name, run) not in plan.named.tunes or plan.named.tunes[name, run].folder.exists():
+            found.models.setdefault(name, []).append(_model(plan, name, run))
     read = {place: step.facts() for place, step in plan.extracts.items() if step.folder.exists()}
     for (name, run, corpus), facts in read.items():
         if run == 0:
@@ -43,10 +46,12 @@ def collect_facts(spec: StudySpec, plan: Plan) -> Facts:
 
 
 def _model(plan: Plan, name: str, run: int) -> dict[str, Any]:
-    load = plan.loads[name, run]
-    facts = read_facts(load.root, load.key)
-    facts.pop("leaves_out_first")
-    about = {**facts, "name": name, "key": load.key, **plan.named.about[name]}
+    load, facts = plan.loads.get((name, run)), dict[str, Any]()
+    if load is not None:
+        facts = read_facts(load.root, load.key)
+        facts.pop("leaves_out_first")
+    key = plan.named.origins[name, run].key if load is None else load.key
+    about = {**facts, "name": name, "key": key, **plan.named.about[name]}
     tune = plan.named.tunes.get((name, run))
     if tune is not None:
         log = json.loads((tune.folder / LOG).read_text(encoding="utf-8"))
@@ -78,9 +83,9 @@ def _depths(spec: StudySpec, found: Facts) -> Iterator[str]:
     """Pairs of models that do not have the same depth."""
     for name in spec.models:
         reference = spec.reference_of(name)
-        if reference not in found.models or name not in found.models:
+        if any("layers" not in found.models.get(each or "", [{}])[0] for each in (reference, name)):
             continue
-        deep, shallow = (found.models[each][0]["layers"] - 1 for each in (name, reference))
+        deep, shallow = (found.models[each or ""][0]["layers"] - 1 for each in (name, reference))
         if deep != shallow:
             yield (
                 f"{name} has {deep} blocks, {reference} has {shallow}: layers are compared by number, as far as "

@@ -27,10 +27,8 @@ class StudyRun:
             analyses = ", ".join(dict.fromkeys(analysis["name"] for analysis in spec["analyses"]))
             models = ", ".join(spec["models"])
             problems = f"; {failed} failed" if failed else ""
-            return (
-                f"StudyRun({spec['study']!r}: {analyses} of {models} on {', '.join(spec['corpora'])}{problems}; "
-                f"in {self.tables.folder})"
-            )
+            read = f" on {', '.join(spec['corpora'])}" if spec["corpora"] else ""
+            return f"StudyRun({spec['study']!r}: {analyses} of {models}{read}{problems}; in {self.tables.folder})"
         except (VestigeError, LookupError, TypeError):
             return f"StudyRun(nothing that can be read in {self.tables.folder})"
 

@@ -37,7 +37,7 @@ class Plan:
 
     named: Named = field(default_factory=Named)
     loads: dict[tuple[str, int], Load] = field(default_factory=dict)
-    """By model and run."""
+    """By model and run; none where no analysis reads a corpus: these are content with weights as they lie in files."""
     extracts: dict[tuple[str, int, str], Extract] = field(default_factory=dict)
     """By model, run and corpus."""
     cells: list[Cell] = field(default_factory=list)
@@ -79,17 +79,20 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
     named = name_models(spec, corpora, given, root)
     plan = Plan(named, corpora={name: describe_corpus(corpus) for name, corpus in corpora.items()})
     maker = _Maker(spec, corpora, root, plan)
-    for place in named.origins:
+    for place in named.origins if any(analysis.parameters.levels for analysis in spec.analyses) else ():
         maker.load(place)
     for name, run in named.origins:
         for corpus in _corpora_of(spec, name):
             maker.extract(name, run, corpus)
     for name, run, corpus in plan.extracts:
         plan.cells += maker.cells(name, run, corpus)
+    for name, run in named.origins:
+        plan.cells += maker.cells_without_corpus(name, run)
     plan.compares += _compares(spec, plan.cells, str(root))
     plan.notes += [note for analysis in spec.analyses for note in _run_once(analysis)]
     used = {step.task_file for step in plan.steps.values() if hasattr(step, "task_file")}
     used |= {cell.own["task_file"] for cell in plan.cells if cell.own is not None}
+    used.discard("")  # of cells that read no corpus
     every = {str(task_path(task, root / "tasks")): task for task in maker.tasks.values()}
     plan.tasks = [every[path] for path in sorted(used)]
     return plan
@@ -188,7 +191,7 @@ class _Maker:
             two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
             if not analysis.reads(name) or (two and reference is None and not parameters.alone):
                 continue
-            if baseline and parameters.needs & {"trainable_model", "logits"}:
+            if baseline and parameters.needs & _NOT_OF_TWINS:
                 continue
             named = (wanted.partition("/") for wanted in analysis.tasks)
             labels = [label for in_corpus, _, label in named if in_corpus == corpus]
@@ -233,6 +236,42 @@ class _Maker:
             own=own,
         )
 
+    def cells_without_corpus(self, name: str, run: int) -> Iterator[Cell]:
+        """The cells of analyses that read no corpus, one for every model and, where these take two, its reference."""
+        spec, compute = self.spec, self.spec.compute
+        mine, above = self.plan.named.origins[name, run], spec.reference_of(name) or ""
+        for analysis in spec.analyses:
+            parameters = analysis.parameters
+            two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
+            reference = self.plan.named.origins.get((above, 0)) if two else None
+            if parameters.levels or not analysis.reads(name) or (two and reference is None and not parameters.alone):
+                continue
+            if (baseline or _is_twin(spec, above if two else "")) and parameters.needs & _NOT_OF_TWINS:
+                continue
+            origins = [origin for origin in (mine, reference) if origin is not None]
+            side, other = Side(mine, {}), None if reference is None else Side(reference, {})
+            trains, loads = "trainable_model" in parameters.needs, needs_model(type(parameters))
+            threads = compute.model_threads if trains else compute.threads
+            content = [analysis.name, parameters.version, parameters.parameters(), threads, baseline]
+            yield Cell(
+                key=cell_key(side, other, None, *content, libraries()),
+                cache=str(self.root),
+                inputs=tuple(step.key for origin in origins for step in self._made_by((origin.model, origin.run))),
+                threads=threads,
+                device=compute.device if loads or trains else "cpu",
+                stays_here=any(origin.source is None for origin in origins),
+                side=side,
+                corpus="",
+                task="",
+                task_file="",
+                data="",
+                analysis=analysis.name,
+                version=parameters.version,
+                parameters=parameters.parameters(),
+                baseline=baseline,
+                reference=other,
+            )
+
     def _own(self, place: tuple[str, int]) -> dict[str, str] | None:
         """What a cell is told of the task that its model was tuned on."""
         tune = self.plan.named.tunes.get(place)
@@ -247,6 +286,8 @@ class _Maker:
         }
 
 
+_NOT_OF_TWINS = {"trainable_model", "logits", "tensors"}
+"""What of a random twin says nothing."""
 _MOST_PIECES = 3
 """Tokens of a word, on average, at most: what is kept of pieces is estimated by it before they are counted."""
 
@@ -264,6 +305,10 @@ def _side(read: Extract, analysis: Analysis) -> Side:
     poolings = analysis.poolings if "hidden_states" in analysis.needs else ()
     head = heads_digest(getattr(analysis, "head_file", None)) if "logits" in analysis.needs else None
     return Side(read.origin, {pooling: read.representations[pooling] for pooling in poolings}, head)
+
+
+def _is_twin(spec: StudySpec, name: str) -> bool:
+    return name in spec.models and spec.models[name].random_twin_of is not None
 
 
 def _run_once(analysis: AnalysisSpec) -> Iterator[str]:

@@ -63,7 +63,7 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
             if table.stem != "rows":
                 written.append(f"{table.stem}/{cell.key}.parquet")
                 _copy(table, folder / written[-1])
-    prints = {about["key"]: about["fingerprint"] for runs in lock["models"].values() for about in runs}
+    prints = {about["key"]: about.get("fingerprint") for runs in lock["models"].values() for about in runs}
     cells = pd.DataFrame(
         [
             {

@@ -58,7 +58,8 @@ class Study:
         """What is asked, and where the answer will be."""
         analyses = ", ".join(dict.fromkeys(analysis.name for analysis in self.spec.analyses))
         models, corpora = ", ".join(self.spec.models), ", ".join(self.spec.corpora)
-        return f"Study({self.spec.study!r}: {analyses} of {models} on {corpora}; in {self.folder})"
+        read = f" on {corpora}" if corpora else ""
+        return f"Study({self.spec.study!r}: {analyses} of {models}{read}; in {self.folder})"
 
     @classmethod
     def from_file(

@@ -1,7 +1,7 @@
 """A study file: models, corpora and analyses, checked before anything is computed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from difflib import get_close_matches
 from math import inf
@@ -181,6 +181,7 @@ class AnalysisSpec(_Strict):
 
     name: str
     tasks: list[str]
+    """None where it reads no corpus."""
     models: list[str] | None = None
     """None: all of them. The name of a family (replicates, checkpoints) stands for all its members."""
     parameters: Analysis
@@ -200,7 +201,7 @@ class StudySpec(_Strict):
     models: dict[str, ModelSpec]
     """By name."""
     corpora: dict[str, CorpusSpec]
-    """By name."""
+    """By name; none where no analysis reads one and no model is tuned."""
     analyses: Annotated[list[AnalysisSpec], Field(min_length=1)]
     """Each a name with its tasks, models and parameters."""
     compute: ComputeSpec = ComputeSpec()
@@ -274,20 +275,28 @@ def read_spec(path: str | Path, **changes: Any) -> StudySpec:
 def make_spec(raw: Mapping[str, Any], base: Path | None = None, where: str = "study") -> StudySpec:
     """A checked spec from plain values, with the shorthands of study files resolved."""
     plain = write_out(dict(raw), where)
-    models, corpora = names_of(plain, "models", where), names_of(plain, "corpora", where)
+    listed = plain.get("analyses") or []
+    if not isinstance(listed, list | tuple):
+        raise SpecError(f"{where}: analyses should be a list, found {listed!r:.80}", fix="write `- name: {...}` lines")
+    analyses = [_analysis(item, where) for item in listed]
+    models = names_of(plain, "models", where)
     check_names(models, where)
+    corpora = names_of(plain, "corpora", where) if _reads_corpora(models, analyses) or plain.get("corpora") else {}
     plain["models"] = expand_models(
         {name: plain_model(value, base, f"{where}: model {name!r}") for name, value in models.items()}, where
     )
     plain["corpora"] = {name: plain_corpus(value, base, f"{where}: corpus {name!r}") for name, value in corpora.items()}
-    listed = plain.get("analyses") or []
-    if not isinstance(listed, list | tuple):
-        raise SpecError(f"{where}: analyses should be a list, found {listed!r:.80}", fix="write `- name: {...}` lines")
-    plain["analyses"] = [_analysis(item, where) for item in listed]
+    plain["analyses"] = analyses
     try:
         return StudySpec.model_validate(plain)
     except ValidationError as error:
         raise _explain(error, where) from None
+
+
+def _reads_corpora(models: Mapping[str, Any], analyses: Sequence[AnalysisSpec]) -> bool:
+    """Whether a study needs any: an analysis reads one, or a model is tuned; one without analyses is to be told so."""
+    tuned = any(isinstance(model, Mapping) and "finetune" in model for model in models.values())
+    return tuned or not analyses or any(analysis.parameters.levels for analysis in analyses)
 
 
 def _analysis(item: Any, where: str) -> AnalysisSpec:

@@ -42,9 +42,12 @@ def check_analyses(analyses: Sequence[Any]) -> None:
                     f"{analysis.name}: models has {family_of(name)!r}, which stands for all its members, and {name!r}"
                 )
         for other in analyses[:number]:
+            if other.parameters != analysis.parameters or not _meet(analysis.models, other.models):
+                continue
             shared = [task for task in analysis.tasks if task in other.tasks]
-            if shared and other.parameters == analysis.parameters and _meet(analysis.models, other.models):
-                raise ValueError(f"{analysis.name} of {shared[0]!r} is asked for twice with the same parameters")
+            if shared or not analysis.parameters.levels:
+                what = f" of {shared[0]!r}" if shared else ""
+                raise ValueError(f"{analysis.name}{what} is asked for twice with the same parameters")
 
 
 def _check_once(names: Iterable[str], what: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
-from vestige.analyses.registry import WHILE_TRAINING
+from vestige.analyses.registry import WHILE_TRAINING, find_analysis
 from vestige.corpus.load import load_corpus
 from vestige.corpus.types import Corpus
 from vestige.errors import SpecError
@@ -168,7 +168,8 @@ class WatchCallback(TrainerCallback):
 
 def _analysis(item: str | dict[str, Any], tasks: Sequence[str]) -> dict[str, Any]:
     name, parameters = (item, {}) if isinstance(item, str) else next(iter(item.items()))
-    return {name: {"tasks": [f"corpus/{task}" for task in tasks], **parameters}}
+    asked = {"tasks": [f"corpus/{task}" for task in tasks]} if find_analysis(name).levels else {}
+    return {name: {**asked, **parameters}}
 
 
 @contextmanager

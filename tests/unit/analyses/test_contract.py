@@ -54,6 +54,7 @@ ANALYSES = {
     "structural_probe": {**TREES, "max_epochs": 2, "rank": 4, "seeds": 2},
     "truncation": TUNED,
     "v_information": {**WORDS, "tolerance": 0.1, "resamples": 20, "least_words": 20},
+    "weights": {},
 }
 
 

@@ -45,7 +45,7 @@ def test_no_change_is_claimed_only_where_it_is_shown() -> None:
 
 def test_sentences_follow_the_topics_and_link_to_their_page() -> None:
     first = Page("A", answers=[Answer("advice", "m", "Freeze."), Answer("knowledge", "m", "Less.")])
-    second = Page("B", answers=[Answer("weights", "m", "Moved."), Answer("knowledge", "other", "More.")])
+    second = Page("B", answers=[Answer("parameters", "m", "Moved."), Answer("knowledge", "other", "More.")])
     found = paragraphs([("a", first), ("b", second)])
     assert [(model, [(one.text, name) for one, name in said]) for model, said in found] == [
         ("m", [("Moved.", "b"), ("Less.", "a"), ("Freeze.", "a")]),

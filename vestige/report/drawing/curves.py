@@ -1,6 +1,6 @@
 """Charts of curves along any axis, of changes with their intervals, and maps of two axes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import altair as alt
 import numpy as np
@@ -13,6 +13,8 @@ from vestige.report.types import Figure
 
 _VISIBLE = 0.3
 """A level line is drawn only where the curves still fill this share of the axis."""
+_WORD = 72
+"""Pixels of a column whose head is a word."""
 _ROOM = 0.02
 """Curves flatter than this share of their level are not stretched over the whole height."""
 
@@ -100,16 +102,25 @@ def change_chart(rows: pd.DataFrame, metric: Metric, axis: Axis, description: st
 
 
 def map_chart(
-    values: pd.DataFrame, metric: Metric, titles: tuple[str, str], description: str, title: str = ""
+    values: pd.DataFrame,
+    metric: Metric,
+    titles: tuple[str, str],
+    description: str,
+    title: str = "",
+    across: Sequence[str] | None = None,
+    down: Sequence[str] | None = None,
 ) -> Figure:
-    """A square for every pair of places (columns x, y, value), its value written in it; `titles` of x and y."""
+    """A square for every pair of places (columns x, y, value), its value written in it; `titles` of x and y.
+
+    Places that are words are given in their order, from the left (`across`) and from the top (`down`).
+    """
     frame = values.copy()
     frame["text"] = [text(metric, value) for value in frame["value"]]
     low, high = float(frame["value"].min()), float(frame["value"].max())
     frame["dark"] = frame["value"] > low + 0.55 * (high - low)
     plain = alt.Axis(labelAngle=0, ticks=False, domain=False)
-    x = alt.X("x:O", title=titles[0], axis=plain)
-    y = alt.Y("y:O", title=titles[1], sort="descending", axis=plain)
+    x = alt.X("x:O", title=titles[0] or None, axis=plain, **({} if across is None else {"sort": list(across)}))
+    y = alt.Y("y:O", title=titles[1] or None, sort="descending" if down is None else list(down), axis=plain)
     colour = alt.Color(
         "value:Q", scale=alt.Scale(range=["#eef2f6", "#2c5078"], interpolate="lab", zero=False), legend=None
     )
@@ -119,4 +130,5 @@ def map_chart(
     written = base.mark_text(fontSize=11).encode(
         text="text:N", color=alt.condition("datum.dark", alt.value("white"), alt.value("#30363d")), tooltip=seen
     )
-    return finish(alt.layer(cells, written), {"step": 34}, description, title, 120 + 40 * frame["x"].nunique())
+    width = 120 + (40 if across is None else _WORD) * frame["x"].nunique()
+    return finish(alt.layer(cells, written), {"step": 34}, description, title, width)

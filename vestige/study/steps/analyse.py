@@ -1,4 +1,4 @@
-"""A cell: one analysis of one model on one task."""
+"""A cell: one analysis of one model on one task, or of an analysis that reads no corpus on none."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from vestige.analyses import find_analysis
-from vestige.analyses.base import Analysis, Inputs, Own, check_rows, check_tables
+from vestige.analyses.base import NO_TASK, Analysis, Inputs, Own, check_rows, check_tables
 from vestige.analyses.schema import ROW, typed
 from vestige.cache import demand, remove, writing
 from vestige.corpus.store import read_task
@@ -45,6 +45,7 @@ class Cell(Step):
     kind: ClassVar[str] = "analyse"
     side: Side
     corpus: str
+    """Empty, as the three that follow, of an analysis that reads none."""
     task: str
     task_file: str
     data: str
@@ -61,7 +62,12 @@ class Cell(Step):
     @property
     def title(self) -> str:
         run = f", run {self.run}" if self.run else ""
-        return f"{self.analysis} of {self.corpus}/{self.task}, model {self.model}{run}"
+        return f"{self.what}, model {self.model}{run}"
+
+    @property
+    def what(self) -> str:
+        """The analysis and what it reads: 'layer_probe of treebank/upos', 'weights'."""
+        return f"{self.analysis} of {self.corpus}/{self.task}" if self.corpus else self.analysis
 
     @property
     def model(self) -> str:
@@ -74,7 +80,8 @@ class Cell(Step):
 
     @property
     def about(self) -> set[str]:
-        return {self.model, self.corpus, f"{self.corpus}/{self.task}", self.analysis}
+        read = {self.corpus, f"{self.corpus}/{self.task}"} if self.corpus else set()
+        return {self.model, self.analysis, *read}
 
     @property
     def folder(self) -> Path:
@@ -91,6 +98,11 @@ class Cell(Step):
         return needs_model(find_analysis(self.analysis))
 
     @property
+    def needs_weights(self) -> bool:
+        """Whether it reads the weights of a model, which it does not load for that."""
+        return "tensors" in find_analysis(self.analysis).needs
+
+    @property
     def reads_states(self) -> bool:
         return any(side.representations for side in self.sides)
 
@@ -102,7 +114,8 @@ class Cell(Step):
     @property
     def tuned_folders(self) -> list[Path]:
         """Folders of models made in a study that it loads."""
-        loaded = [folder for side in self.sides if self.needs_model for folder in side.origin.folders(self.root)]
+        reads = self.needs_model or self.needs_weights
+        loaded = [folder for side in self.sides if reads for folder in side.origin.folders(self.root)]
         return loaded if self.own is None else [*loaded, Path(self.own["folder"])]
 
     def has(self, table: str) -> bool:
@@ -131,7 +144,7 @@ class Cell(Step):
 
 def needs_model(kind: type[Analysis]) -> bool:
     """Whether an analysis reads more of a model than its hidden states."""
-    return bool(kind.needs & {"attentions", "logits", "weights"})
+    return bool(kind.needs & {"attentions", "logits"})
 
 
 def cell_key(
@@ -149,7 +162,7 @@ def cell_key(
 def _inputs(cell: Cell, analysis: Analysis, memory: Memory) -> Inputs:
     from vestige.representations.store import Representations
 
-    task = read_task(Path(cell.task_file))
+    task = read_task(Path(cell.task_file)) if cell.task_file else NO_TASK
 
     def of(side: Side, **more: Any) -> Inputs:
         return Inputs(
@@ -160,6 +173,7 @@ def _inputs(cell: Cell, analysis: Analysis, memory: Memory) -> Inputs:
             },
             model=side.origin.model,
             encoder=side.origin.load(cell.root, memory, "logits" in analysis.needs) if cell.needs_model else None,
+            weights=side.origin.weights(cell.root, memory) if cell.needs_weights else None,
             **more,
         )
 

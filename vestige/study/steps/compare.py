@@ -40,9 +40,8 @@ class Compare(Step):
     @property
     def title(self) -> str:
         one = self.tuned[0]
-        what = f"{one.analysis} of {one.corpus}/{one.task}"
         against = self.outside[0].corpus if self.outside else self.reference
-        return f"comparing {what}, model {one.model} with {against}"
+        return f"comparing {one.what}, model {one.model} with {against}"
 
     @property
     def reference(self) -> str:

@@ -12,6 +12,7 @@ from vestige.models.encoders.encoder import Encoder
 from vestige.models.files.sources import model_folder
 
 if TYPE_CHECKING:
+    from vestige.models.files.tensors import Weights
     from vestige.study.steps.step import Memory
 
 FACTS = "model.json"
@@ -40,6 +41,16 @@ class Origin:
         if self.follows is not None and isinstance(encoder, HuggingFaceEncoder):
             return encoder.sink_like(read_facts(cache, self.follows)["leaves_out_first"])
         return encoder
+
+    def weights(self, cache: Path, memory: "Memory") -> "Weights":
+        """Its weights, tensor by tensor; nothing is loaded."""
+        from vestige.models.files.tensors import MemoryWeights, open_weights
+
+        if self.source is None:
+            return MemoryWeights(memory[self.model])
+        if "source" in self.source:
+            _check_tuned(Path(self.source["source"]), self.model, cache)
+        return open_weights(self.source, self.model)
 
     def folders(self, cache: Path) -> list[Path]:
         """Folders of models made in a study that it is loaded from."""
