@@ -21,6 +21,7 @@ from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.metric import Metric
 from vestige.analyses.remarks import VANISHED, remark
 from vestige.analyses.settings import Count, Some, Whole
+from vestige.analyses.shared_words import shared_rows, zero_everywhere
 from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.measures.jackknife import GROUPS, LEAST_ITEMS, Estimate
@@ -167,21 +168,15 @@ class SimilarityAnalysis(Analysis):
         self, mine: Representations, theirs: Representations, names: tuple[str, str], outcome: Outcome
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rows of either model for the sampled words, the same words in the same order."""
-        digests = [found.manifest.get("words_digest") for found in (mine, theirs)]
-        if None not in digests and digests[0] != digests[1]:
-            raise AnalysisError(
-                f"{names[0]} and {names[1]} were shown different sentences of {self.split!r}",
-                fix="compare representations of one corpus",
-            )
+        first, second = shared_rows(mine, theirs, names, self.split)
         if self.pooling == "pieces" and mine.manifest.get("tokens") != theirs.manifest.get("tokens"):
             raise AnalysisError(
                 f"{names[0]} and {names[1]} cut words into different pieces",
                 fix="compare words: choose pooling last or mean",
             )
-        _, first, second = np.intersect1d(_keys(mine), _keys(theirs), assume_unique=True, return_indices=True)
         for metric, found in (("unmatched_words", mine), ("unmatched_words_of_reference", theirs)):
             outcome.add(metric, len(found) - len(first), n=len(found))
-        seen = ~(_zero_everywhere(mine, first) | _zero_everywhere(theirs, second))
+        seen = ~(zero_everywhere(mine, first) | zero_everywhere(theirs, second))
         outcome.add("vanished_words", int((~seen).sum()), n=len(first))
         first, second = first[seen], second[seen]
         if len(first) < LEAST_ITEMS:
@@ -208,24 +203,6 @@ class SimilarityAnalysis(Analysis):
                 outcome.add(name, estimate.value, layer=layer, layer2=layer2, n=items)
         if all(estimate.undefined for estimate in estimates.values()):
             outcome.absent[name] = "vectors do not differ at any layer"
-
-
-def _keys(representations: Representations) -> np.ndarray:
-    """(rows,) one number for sentence, word and, where words are in pieces, the piece's place in its word."""
-    sentence, word = representations.index.astype(np.int64).T
-    places = np.arange(len(word))
-    opening = np.r_[True, (sentence[1:] != sentence[:-1]) | (word[1:] != word[:-1])][: len(word)]
-    piece = places - np.maximum.accumulate(np.where(opening, places, 0))
-    return sentence << 36 | (word + 1) << 12 | piece
-
-
-def _zero_everywhere(representations: Representations, rows: np.ndarray) -> np.ndarray:
-    """(rows,) whether a word has no vector at any layer: the tokenizer made nothing of it."""
-    empty = np.arange(len(rows))
-    for layer in range(representations.layers):
-        if len(empty):
-            empty = empty[~representations.layer(layer)[rows[empty]].any(axis=1)]
-    return np.isin(np.arange(len(rows)), empty)
 
 
 def _check_lengths(

@@ -130,12 +130,13 @@ def _left(base: Cell, tuned: Cell, metric: Metric) -> bool:
 
 
 def _reader(base: Cell, tuned: Sequence[Cell]) -> Callable[[str], Tables]:
-    """Reads every table once."""
+    """Reads every table once. Of a contrast within one cell, the base may have none: the first tuned run's is given."""
     known: dict[str, Tables] = {}
 
     def read(name: str) -> Tables:
         if name not in known:
-            known[name] = read_table(name, base), [read_table(name, cell) for cell in tuned]
+            tables = [read_table(name, cell) for cell in tuned]
+            known[name] = read_table(name, base) if base.has(name) else tables[0], tables
         return known[name]
 
     return read
