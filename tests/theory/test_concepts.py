@@ -9,7 +9,7 @@ import synthetic
 from declared import run
 from scipy.stats import ortho_group
 
-from vestige.analyses.concepts import IN_TUNED, RECLUSTERED, Concepts
+from vestige.analyses.concepts import IN_TUNED, LABELS, RECLUSTERED, SHUFFLED, Concepts
 from vestige.comparison.differences import Settings, control_false_discoveries
 from vestige.corpus.types import Corpus, Sentence
 from vestige.errors import AnalysisError
@@ -18,7 +18,7 @@ from vestige.study.differences import compare_declared
 
 CONCEPTS, WIDTH = 8, 16
 PLACES = 6 * ortho_group.rvs(WIDTH, random_state=0)[:CONCEPTS]
-QUICK = {"clusters": CONCEPTS, "groups": 5, "shuffles": 5}
+QUICK = {"clusters": CONCEPTS, "groups": 5, "shuffles": 5, "seeds": 3}
 
 
 def concept(word: str) -> int:
@@ -66,6 +66,11 @@ def values(outcome, metric: str, **where) -> np.ndarray:
     return rows["value"].to_numpy()
 
 
+def aligned(outcome, subset=LABELS) -> float:
+    """Mean over layers and seeds."""
+    return values(outcome, "aligned", subset=subset).mean()
+
+
 def verdicts(analysis, base, tuned) -> pd.Series:
     """By metric (and there is one layer)."""
     tables = {
@@ -84,7 +89,7 @@ def test_planted_clusters_are_found_survive_and_are_of_their_label(tmp_path):
     for subset in (IN_TUNED, RECLUSTERED):
         assert (values(outcome, "found_again", subset=subset) == 1).all()
         assert values(outcome, "agreement", subset=subset) == pytest.approx(1)
-    assert (values(outcome, "aligned") == 1).all() and (values(outcome, "chance") < 0.05).all()
+    assert aligned(outcome) == 1 and aligned(outcome, SHUFFLED) < 0.05
     assert (values(outcome, "lexical") == 0).all(), "a concept has five word forms"
     assert outcome.tables["examples"] == {}
     sizes = np.bincount([concept(w) for s in inputs.task.corpus["test"] for w in s.words])
@@ -124,7 +129,7 @@ def test_merged_clusters_do_not_survive(tmp_path):
 
 
 def test_unrelated_vectors_are_a_change(tmp_path):
-    analysis = Concepts(**QUICK, seeds=4)
+    analysis = Concepts(**QUICK | {"seeds": 4})
     inputs = both(tmp_path, made_up(), planted, nothing, seeds=(0, 1))
     found = verdicts(analysis, run(analysis, inputs.reference), run(analysis, inputs))
     assert set(found) == {"lower", "unchanged"} and found["lexical"] == "unchanged", found
@@ -158,14 +163,14 @@ def test_words_that_cluster_by_sentence_are_of_its_label_by_chance_alone(tmp_pat
     spots = 9 * np.random.default_rng(3).normal(size=(30, WIDTH))
     inputs = alone(tmp_path, lambda s, word, layer: spots[int(s.id[1:])], "sentence", sentences=30)
     outcome = run(Concepts(**QUICK | {"clusters": 15, "shuffles": 20}), inputs)
-    assert values(outcome, "aligned").mean() > 0.2
+    assert aligned(outcome) > 0.2
     assert abs(values(outcome, "beyond_chance").mean()) < 0.1
 
 
 def test_clusters_that_follow_the_label_of_sentences(tmp_path):
     inputs = alone(tmp_path, lambda s, word, layer: PLACES[int(s.id[1:]) % 2], "sentence")
     outcome = run(Concepts(**QUICK | {"clusters": 4}), inputs)
-    assert (values(outcome, "aligned") == 1).all() and (values(outcome, "beyond_chance") > 0.95).all()
+    assert aligned(outcome) == 1 and (values(outcome, "beyond_chance") > 0.95).all()
 
 
 def test_merged_is_contained_and_not_mutual():

@@ -40,6 +40,7 @@ from vestige.progress import bar
 from vestige.representations.store import Representations
 
 IN_TUNED, RECLUSTERED = "in the tuned model", "in the base clustered again"
+LABELS, SHUFFLED = "labels", "shuffled labels"
 SURVIVAL = ("survival", "found_again", "clusters_found_again", "agreement_change", "agreement")
 """What is measured of a model and its reference."""
 
@@ -84,15 +85,11 @@ class Concepts(Analysis):
             about="Adjusted mutual information, which needs no threshold.",
         ),
         Metric("agreement", "agreement with the base's clusters (AMI)"),
-        _share(
-            "aligned", "the share of words in clusters of one label", margin=0.02, compared=ShareOf(column="aligned"),
-            confirmed_by="beyond_chance",
-        ),
+        _share("aligned", "the share of words in clusters of one label", about="Also with shuffled labels."),
         _share(
             "beyond_chance", "the share of words in clusters of one label beyond chance", margin=0.02,
             compared=Mean(column="beyond_chance"), about="Minus that with shuffled labels.",
         ),
-        _share("chance", "the share of words in clusters of one shuffled label", role="detail"),
         _share("aligned_clusters", "the share of clusters of one label", role="detail"),
         _share(
             "lexical", "the share of words in clusters of one word form", margin=0.02,
@@ -117,8 +114,9 @@ class Concepts(Analysis):
     """Share of the words of a cluster that must carry one label (or be one word form)."""
     least: Count = 5
     """Smaller clusters are never found again, and are of no label."""
-    seeds: Count = 3
-    """Clusterings of every model and layer; the base is clustered as often again."""
+    seeds: Count = 5
+    """Clusterings of every model and layer; the base is clustered as often again. With three, seeds differ too much for
+    a test of survival: on MiniLM a fall from 33 % to 8 % of the words was then not shown."""
     n: Count | None = 5000
     """Words sampled (all where there are fewer); None: all words."""
     pooling: Literal["first", "last", "mean", "max"] = "last"
@@ -191,7 +189,9 @@ class Concepts(Analysis):
         for seed, clusters in enumerate(fitted.tuned):
             found = labelled(clusters, words, self.rules, self.shuffles, self.seed)
             where: dict[str, Any] = {"layer": layer, "probe_seed": seed}
-            for metric in ("aligned", "beyond_chance", "chance", "lexical"):
+            for subset, column in ((LABELS, "aligned"), (SHUFFLED, "chance")):
+                outcome.add("aligned", found[column].mean(), subset=subset, n=len(words), **where)
+            for metric in ("beyond_chance", "lexical"):
                 outcome.add(metric, found[metric].mean(), n=len(words), **where)
             pure = self.rules.pure(clusters, words.labels)[clusters.sizes > 0] != NONE
             outcome.add("aligned_clusters", pure.mean(), n=len(pure), **where)

@@ -1,6 +1,7 @@
 """Concepts: which clusters of words survive fine-tuning, which are of one label, and some that vanished or appeared."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from vestige.report.reading import Part, Reading
 from vestige.report.types import Answer, Block, Folded, Page, Table
 from vestige.report.wording import GLUE, layer, layers, percent, task_title
 
-_SURVIVAL, _AGREEMENT, _ALIGNED = "survival", "agreement_change", "aligned"
+_SURVIVAL, _AGREEMENT, _ALIGNED = "survival", "agreement_change", "beyond_chance"
 _FEWER = {"lower": ("fewer", "less"), "higher": ("more", "more")}
 _KINDS = {
     "vanished": "Clusters of the base that {model} does not have",
@@ -23,6 +24,7 @@ def page(reading: Reading, analysis: str) -> Page:
     found = default.page(
         reading,
         analysis,
+        _nothing_more,
         title="Which clusters of words remain",
         lede="The vectors of words are clustered at every layer, without labels. Clusters of the base are looked for "
         "in the tuned model and in the base clustered again under another seed, which does not find all of them "
@@ -41,6 +43,11 @@ def page(reading: Reading, analysis: str) -> Page:
     return found
 
 
+def _nothing_more(part: Part, model: str) -> Iterator[tuple[float, str]]:
+    """Curves speak for themselves: what is claimed of them are changes."""
+    yield from ()
+
+
 def _rows(part: Part, model: str, metric: str) -> pd.DataFrame:
     """The comparisons of a model by a metric, layer by layer."""
     if part.changes.empty or metric not in part.declared.metrics:
@@ -54,32 +61,25 @@ def _shown(rows: pd.DataFrame, verdict: str) -> pd.DataFrame:
 
 
 def _kept(part: Part, model: str, where: str) -> Iterator[Answer]:
-    """Whether the base's clusters are in the tuned model: by words in clusters found again, else by agreement."""
-    found = {name: _rows(part, model, name) for name in (_SURVIVAL, _AGREEMENT)}
-    if all(rows.empty for rows in found.values()):
-        return
+    """Whether the base's clusters are in the tuned model: by agreement, else by words in clusters found again."""
+    found = {name: _rows(part, model, name) for name in (_AGREEMENT, _SURVIVAL)}
+    claimed = False
     for verdict, (fewer, less) in _FEWER.items():
-        for name, rows in found.items():
-            shown = _shown(rows, verdict)
-            if shown.empty:
-                continue
-            metric = part.declared.metrics[name]
-            if name == _SURVIVAL:
-                what = (
-                    f"In {fewer} words{where} is the base's cluster found again than when the base is clustered again"
-                )
-            else:
-                what = f"Clusters of words{where} agree {less} with the base's than the base's clustered again (AMI)"
-            yield Answer("representations", model, f"{what}, at {_most(metric, shown)}.", verdict)
-            break
-    claimed = any(len(_shown(rows, verdict)) for rows in found.values() for verdict in _FEWER)
+        said = {
+            _AGREEMENT: f"Clusters of words{where} agree {less} with the base's than those of the base clustered again "
+            "(AMI)",
+            _SURVIVAL: f"{fewer.capitalize()} words{where} keep their cluster than when the base is clustered again",
+        }
+        shown = {name: mine for name, rows in found.items() if len(mine := _shown(rows, verdict))}
+        for name, rows in islice(shown.items(), 1):
+            claimed = True
+            at = _most(part.declared.metrics[name], rows)
+            yield Answer("representations", model, f"{said[name]}, at {at}.", verdict)
     agreed = found[_AGREEMENT]
     if not claimed and len(agreed) and (agreed["verdict"] == "unchanged").all():
         within = numbers.margin(part.declared.metrics[_AGREEMENT], float(agreed["margin"].max()))
-        text = (
-            f"Clusters of words{where} agree with the base's as the base's clustered again do (AMI, within ±{within})."
-        )
-        yield Answer("representations", model, text, "unchanged")
+        text = f"Clusters of words{where} agree with the base's as those of the base clustered again do"
+        yield Answer("representations", model, f"{text} (AMI, within \u00b1{within}).", "unchanged")
 
 
 def _aligned(part: Part, model: str) -> Iterator[Answer]:
@@ -90,8 +90,9 @@ def _aligned(part: Part, model: str) -> Iterator[Answer]:
     for verdict, (fewer, _) in _FEWER.items():
         shown = _shown(rows, verdict)
         if len(shown):
-            text = f"{fewer.capitalize()} words are in clusters of one label ({own}) than in the base, at "
-            yield Answer("representations", model, f"{text}{_most(part.declared.metrics[_ALIGNED], shown)}.", verdict)
+            text = f"{fewer.capitalize()} words are, beyond chance, in clusters of one label ({own}) than in the base"
+            at = _most(part.declared.metrics[_ALIGNED], shown)
+            yield Answer("representations", model, f"{text}, at {at}.", verdict)
 
 
 def _most(metric: Metric, rows: pd.DataFrame) -> str:
