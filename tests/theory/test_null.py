@@ -30,6 +30,9 @@ ANALYSES = {
     "structural": {"structural_probe": {"tasks": ["words/head"], "rank": 16, "max_epochs": 6}},
     "edges": {"edge_probe": {"tasks": ["arcs/dependency_arcs"], "inputs": ["top", "mix"], **QUICK_EDGES}},
     "code": {"description_length": {"tasks": ["words/upos"], "control": False}},
+    "concepts": {
+        "concepts": {"tasks": ["words/upos"], "clusters": 10, "n": 400, "groups": 5, "shuffles": 5, "seeds": 3}
+    },
     "neurons": {"neurons": {"tasks": ["words/upos"], **QUICK_NEURONS}},
     "information": {"v_information": {"tasks": ["words/upos"], "context": False, "tolerance": 0.02}},
 }

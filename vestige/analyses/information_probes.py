@@ -12,38 +12,8 @@ from vestige.probes.beside import Beside
 from vestige.probes.linear.least_loss import Told, label_shares, least, least_loss_probe
 from vestige.probes.problem import Features
 from vestige.probes.rows import LabelledRows
-from vestige.representations.store import Representations
 
 LN2 = float(np.log(2))
-
-
-@dataclass(frozen=True)
-class SharedRows(Representations):
-    """The rows of stored representations that another model has too."""
-
-    chosen: np.ndarray | None = None
-    """Numbers of the rows; None: all of them."""
-
-    @cached_property
-    def index(self) -> np.ndarray:
-        return super().index if self.chosen is None else super().index[self.chosen]
-
-    def layer(self, index: int) -> np.ndarray:
-        """Memory-mapped where no row is left out."""
-        array = super().layer(index)
-        return array if self.chosen is None else array[self.chosen]
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-
-def shared_rows(one: Representations, other: Representations) -> tuple[SharedRows, SharedRows]:
-    """Both with the words (sentence and number in it) that both have."""
-    first, second = (found.index[:, 0].astype(np.int64) << 32 | (found.index[:, 1] + 1) for found in (one, other))
-    if np.array_equal(first, second):
-        return SharedRows(one.folder, one.manifest), SharedRows(other.folder, other.manifest)
-    _, mine, theirs = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    return SharedRows(one.folder, one.manifest, mine), SharedRows(other.folder, other.manifest, theirs)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from vestige.analyses.metric import WHOLE, Metric
 from vestige.analyses.perplexity import Perplexity
 from vestige.analyses.remarks import TRUNCATED, count
 from vestige.analyses.settings import Count, Share, Whole
+from vestige.analyses.shared_words import word_labels
 from vestige.comparison.estimators import Within
-from vestige.corpus.types import Task
 from vestige.errors import AnalysisError
 from vestige.measures.divergence import kl_divergence
 from vestige.measures.jackknife import LEAST_GROUPS
@@ -98,7 +98,7 @@ class OutputDrift(Analysis):
         outcome = Outcome()
         self._add(found, np.ones(len(found.words), dtype=bool), outcome)
         if inputs.task.level in LABELS:
-            labels = _labels(inputs.task, self.split, kept, found)
+            labels = word_labels(inputs.task, self.split, np.array(kept)[found.units], found.words)
             for label in sorted(set(labels)):
                 self._add(found, labels == label, outcome, label=label)
         outcome.add("asked_tokens", found.tokens)
@@ -156,16 +156,3 @@ class OutputDrift(Analysis):
                 low, high = bootstrap_interval(sums, often, self.resamples, seed=self.seed)
                 ends = {"low": low[0], "high": high[0]}
             outcome.add(name, values.mean(), n=int(chosen.sum()), **ends, **where)
-
-
-def _labels(task: Task, split: str, kept: Sequence[int], found: Words) -> np.ndarray:
-    """The label of every word, its own or that of its sentence."""
-    labels = task.labels(split)
-    of = [labels[kept[unit]] for unit in found.units]
-    return np.array(
-        [
-            str(label[word]) if task.level == "token" else str(label)
-            for label, word in zip(of, found.words, strict=True)
-        ],
-        dtype=object,
-    )

@@ -37,7 +37,7 @@ from vestige.errors import AnalysisError
 from vestige.probes.problem import Scale
 from vestige.probes.rows import LabelledRows
 from vestige.progress import bar
-from vestige.representations.selected import in_common
+from vestige.representations.shared import in_common
 from vestige.representations.store import lost_words
 
 MARGIN = 0.005
@@ -204,14 +204,9 @@ class ProbeTransfer(Analysis):
         names, found, apart, words = (inputs.reference.model, inputs.model), {}, 0, 0
         for split in dict.fromkeys(("train", "dev", self.split)):
             whole = inputs.reference.split(split), inputs.split(split)
-            found[split] = in_common(*whole)
+            found[split] = in_common(*whole, names, split)
             apart += sum(len(one) - len(found[split][0]) for one in whole)
             words += sum(len(one) for one in whole)
-            if not len(found[split][0]):
-                raise AnalysisError(
-                    f"{names[0]} and {names[1]} have no word of {split!r} in common",
-                    fix="compare hidden states of one corpus",
-                )
         outcome.add("unmatched_words", apart, n=words)
         for lost in lost_words(inputs.representations.values()):
             outcome.add(**lost)

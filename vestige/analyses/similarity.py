@@ -29,6 +29,7 @@ from vestige.measures.neighbours import NEIGHBOURS
 from vestige.measures.robust_cka import EXTREME
 from vestige.measures.similarity import BIASED, BY_COSINES, MEASURES, ROBUST, similarities
 from vestige.representations.pool import AnyPooling
+from vestige.representations.shared import shared_rows
 from vestige.representations.store import Representations
 
 _TITLES = {
@@ -179,18 +180,12 @@ class SimilarityAnalysis(Analysis):
         self, mine: Representations, theirs: Representations, names: tuple[str, str], outcome: Outcome
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rows of either model for the sampled words, the same words in the same order."""
-        digests = [found.manifest.get("words_digest") for found in (mine, theirs)]
-        if None not in digests and digests[0] != digests[1]:
-            raise AnalysisError(
-                f"{names[0]} and {names[1]} were shown different sentences of {self.split!r}",
-                fix="compare representations of one corpus",
-            )
+        first, second = shared_rows(mine, theirs, names, self.split)
         if self.pooling == "pieces" and mine.manifest.get("tokens") != theirs.manifest.get("tokens"):
             raise AnalysisError(
                 f"{names[0]} and {names[1]} cut words into different pieces",
                 fix="compare words: choose pooling last or mean",
             )
-        _, first, second = np.intersect1d(_keys(mine), _keys(theirs), assume_unique=True, return_indices=True)
         for metric, found in (("unmatched_words", mine), ("unmatched_words_of_reference", theirs)):
             outcome.add(metric, len(found) - len(first), n=len(found))
         seen = ~(zero_everywhere(mine, first) | zero_everywhere(theirs, second))
@@ -220,15 +215,6 @@ class SimilarityAnalysis(Analysis):
                 outcome.add(name, estimate.value, layer=layer, layer2=layer2, n=items)
         if all(estimate.undefined for estimate in estimates.values()):
             outcome.absent[name] = "vectors do not differ at any layer"
-
-
-def _keys(representations: Representations) -> np.ndarray:
-    """(rows,) one number for sentence, word and, where words are in pieces, the piece's place in its word."""
-    sentence, word = representations.index.astype(np.int64).T
-    places = np.arange(len(word))
-    opening = np.r_[True, (sentence[1:] != sentence[:-1]) | (word[1:] != word[:-1])][: len(word)]
-    piece = places - np.maximum.accumulate(np.where(opening, places, 0))
-    return sentence << 36 | (word + 1) << 12 | piece
 
 
 def _replicates(found: dict[str, dict[tuple[int, int], Estimate]]) -> dict[str, np.ndarray]:

@@ -16,19 +16,19 @@ import numpy as np
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.failed_probe import FAILED_PROBE, failure
 from vestige.analyses.information_groups import examples, group_means, group_sums, grouped
-from vestige.analyses.information_probes import LN2, Probes, shared_rows
+from vestige.analyses.information_probes import LN2, Probes
 from vestige.analyses.metric import WHOLE, Metric
 from vestige.analyses.remarks import LOST, count, remark
 from vestige.analyses.settings import Count, Penalty, Positive, Whole
 from vestige.comparison.differences import LEAST_SENTENCES
 from vestige.comparison.estimators import Mean, Within
-from vestige.errors import AnalysisError
 from vestige.measures.jackknife import LEAST_GROUPS
 from vestige.measures.resampling import bootstrap_interval
 from vestige.probes.linear.least_loss import Told, least
 from vestige.probes.problem import Scale
 from vestige.probes.rows import LabelledRows
 from vestige.progress import bar
+from vestige.representations.shared import in_common
 from vestige.representations.store import lost_words
 
 MARGIN = 0.02
@@ -170,19 +170,15 @@ class VInformation(Analysis):
         if inputs.reference is None:
             return LabelledRows.of(inputs.task, mine, inputs.model, self.scale), None
         theirs = {split: inputs.reference.split(split) for split in splits}
-        shared = {split: shared_rows(mine[split], theirs[split]) for split in splits}
-        if empty := [split for split in splits if not len(shared[split][0])]:
-            raise AnalysisError(
-                f"{inputs.model} and {inputs.reference.model} have no word of {empty[0]!r} in common",
-                fix="compare models that read the same sentences",
-            )
+        names = inputs.model, inputs.reference.model
+        shared = {split: in_common(mine[split], theirs[split], names, split) for split in splits}
         kept, given = sum(len(one) for one, _ in shared.values()), sum(map(len, (*mine.values(), *theirs.values())))
         outcome.add("unmatched_words", given - 2 * kept, n=given)
         depths = mine["train"].layers, theirs["train"].layers
         outcome.add("unmatched_layers", abs(depths[0] - depths[1]), n=max(depths))
         first, second = (
             LabelledRows.of(inputs.task, {split: both[side] for split, both in shared.items()}, name, self.scale)
-            for side, name in enumerate((inputs.model, inputs.reference.model))
+            for side, name in enumerate(names)
         )
         return first, second
 

@@ -1,4 +1,4 @@
-"""Which words have vectors that can be measured: of analyses of the vectors themselves, whatever they measure."""
+"""Which words have vectors that can be measured, and the label of every word: of analyses of the vectors themselves."""
 
 import numpy as np
 
@@ -43,3 +43,11 @@ def check_lengths(
                 + ("" if sizes[bad[0]] else f"{without_zeros}, ")
                 + "or check the model's weights",
             )
+
+
+def word_labels(task: Task, split: str, sentences: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """(words,) the label of every word as a text: its own, or that of its sentence (or pair of sentences)."""
+    labels = task.labels(split)
+    own = task.level == "token"
+    found = [labels[at][word] if own else labels[at] for at, word in zip(sentences, words, strict=True)]
+    return np.array([str(label) for label in found], dtype=object)

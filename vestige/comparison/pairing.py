@@ -124,7 +124,7 @@ def _contrasted(numerators: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.n
     runs = len(numerators) // 2
     first, second = numerators[:runs], numerators[runs:]
     level = np.broadcast_to(np.mean(first, axis=0).mean(-1, keepdims=True), first[0].shape)
-    return level, [level + after - before for before, after in zip(first, second, strict=True)]
+    return level, [level + (after - before) for before, after in zip(first, second, strict=True)]
 
 
 def _nothing_in_common() -> AnalysisError:

@@ -54,7 +54,7 @@ def left_out(
     after = [np.stack([table[place] for place in shared]) for table in second]
     if estimator.within:  # runs and seeds differ in the difference and in nothing else
         level = np.broadcast_to(np.mean(before, axis=0).mean(1, keepdims=True), before[0].shape)
-        after = [level + one - other for one, other in zip(after, before, strict=True)]
+        after = [level + (one - other) for one, other in zip(after, before, strict=True)]
         before = [level]
     return LeftOut(
         pd.DataFrame(shared, columns=columns, dtype=object), before[0], np.stack(after), _sentences(base, *tuned)

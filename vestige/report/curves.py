@@ -72,7 +72,8 @@ def curve_frame(rows: pd.DataFrame, metric: Metric, axis: Axis) -> pd.DataFrame:
 
 
 def part_frame(part: Part, metric: Metric, axis: Axis) -> pd.DataFrame:
-    """The same of a part; where the analysis gives no interval, the level and its interval in the comparison."""
+    """The same of a part; where the analysis gives no interval, the level (or contrast) and its interval in the
+    comparison."""
     frame = curve_frame(part.rows, metric, axis)
     changes = part.changes
     if changes.empty or not (changes["metric"] == metric.name).any():
@@ -81,12 +82,15 @@ def part_frame(part: Part, metric: Metric, axis: Axis) -> pd.DataFrame:
     changes = on_axis(changes, metric, axis)
     changes = changes.assign(variant=variants(changes, columns))
     key = ["model", "variant", "x"]
+    shown = [(name, side, f"{side}_low", f"{side}_high") for name, side in (("model", "tuned"), ("reference", "base"))]
+    if all(metric.sides):  # a contrast is itself the difference
+        shown = [("model", "difference", "low", "high")]
     known = pd.concat(
         [
             changes[["variant", "x"]].assign(
-                model=changes[name], level=changes[side], least=changes[f"{side}_low"], most=changes[f"{side}_high"]
+                model=changes[name], level=changes[level], least=changes[low], most=changes[high]
             )
-            for name, side in (("model", "tuned"), ("reference", "base"))
+            for name, level, low, high in shown
         ]
     )
     frame = frame.merge(known.drop_duplicates(key), "left", key)

@@ -33,6 +33,7 @@ FEW = {"resamples": 20, "sentences": 8}
 
 ANALYSES = {
     "attention": {**WORDS, **FEW, "embedding": "layer0", "embedding_sentences": 2},
+    "concepts": {"tasks": ["words/upos", "opinions/opinion"], "clusters": 8, "groups": 5, "shuffles": 2, "seeds": 2},
     "description_length": {**WORDS, "fractions": [0.25, 0.5, 1.0]},
     "edge_probe": {"tasks": ["arcs/dependency_arcs"], "inputs": ["layers", "mix", "mixes"], **EDGES},
     "erasure": {**WORDS, **FEW, "tolerance": 0.1},

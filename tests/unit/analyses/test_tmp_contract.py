@@ -16,7 +16,7 @@ import tiny
 import tiny_lm
 from pydantic import TypeAdapter
 
-from vestige.analyses import analysis_names, find_analysis
+from vestige.analyses import find_analysis
 from vestige.analyses.base import Analysis
 from vestige.analyses.metric import WHOLE, Axis, Metric
 from vestige.report.pages import page_of
