@@ -16,7 +16,7 @@ from vestige.analyses.metric import WHOLE, Metric
 from vestige.analyses.perplexity import Perplexity
 from vestige.analyses.remarks import TRUNCATED, count
 from vestige.analyses.settings import Count, Share, Whole
-from vestige.analyses.shared_words import word_labels
+from vestige.analyses.word_vectors import word_labels
 from vestige.comparison.estimators import Within
 from vestige.errors import AnalysisError
 from vestige.measures.divergence import kl_divergence
