@@ -10,7 +10,7 @@ import torch
 from synthetic import corpus, label_vector, represent
 
 from vestige.analyses.information_groups import _distance, _has_heads
-from vestige.analyses.information_probes import Probes, shared_rows
+from vestige.analyses.information_probes import Probes
 from vestige.analyses.v_information import VInformation
 from vestige.comparison.differences import Settings
 from vestige.corpus.types import Corpus, Sentence
@@ -19,6 +19,7 @@ from vestige.probes.beside import Beside
 from vestige.probes.linear.least_loss import label_shares, least, least_loss_probe
 from vestige.probes.problem import Features, standard
 from vestige.probes.rows import LabelledRows
+from vestige.representations.shared import in_common
 from vestige.study.differences import compare_declared
 
 QUICK = {"tolerance": 2e-3, "resamples": 200}
@@ -310,7 +311,7 @@ def test_rows_beside_each_other_are_read_alike_from_disk_and_memory(made):
 
 def test_shared_rows_are_those_of_the_same_words(made):
     short = represent(made.folder / "short", made.corpus, label_vector, keep=4)
-    mine, theirs = shared_rows(made.base.split("test"), short.split("test"))
+    mine, theirs = in_common(made.base.split("test"), short.split("test"), ("base", "short"), "test")
     assert np.array_equal(mine.index, theirs.index) and len(mine) == len(theirs) == len(short.split("test"))
     assert mine.layer(0).shape == (len(mine), 16)
 
