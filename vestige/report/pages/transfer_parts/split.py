@@ -7,7 +7,7 @@ import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
 from vestige.comparison.differences import FAILED
-from vestige.report import changes, curves, notes, numbers
+from vestige.report import numbers
 from vestige.report.reading import Part
 from vestige.report.wording import listing
 
@@ -109,15 +109,17 @@ def parts_named(names: Sequence[str]) -> str:
 
 
 def _points(part: Part, metric: Metric, model: str) -> pd.DataFrame:
-    """Values by layer, with what the comparison says of them; 'described' where there is none."""
-    points = notes.points(curves.curve_frame(part.rows, metric, LAYER), model)
-    points = points.set_axis(points.index.astype(int))[["value", "low", "high"]]
-    columns = {"low": "low", "high": "high", "q": "q", "verdict": "verdict", "base": "before", "tuned": "after"}
-    compared = changes.of(part, metric)
-    if len(compared):
-        compared = compared[(compared["model"] == model) & compared["layer"].notna()]
+    """Means over runs by layer, with what the comparison says of them; 'described' where there is none."""
+    rows, compared = (
+        frame[(frame["metric"] == metric.name) & (frame["model"] == model) & frame["layer"].notna()]
+        if len(frame)
+        else frame
+        for frame in (part.rows, part.changes)
+    )
+    values = rows.astype({"layer": int, "value": float}).groupby("layer")["value"].mean().to_frame()
+    columns = {"low": "low", "high": "high", "q": "q", "base": "before", "tuned": "after"}
     if compared.empty:
-        return points.assign(q=float("nan"), verdict="described", before=float("nan"), after=float("nan"))
-    compared = compared.set_index(compared["layer"].astype(int))[[*columns]].rename(columns=columns)
-    found = points[["value"]].join(compared).astype({"low": float, "high": float, "q": float})
+        return values.assign(**dict.fromkeys(columns.values(), float("nan")), verdict="described")
+    compared = compared.set_index(compared["layer"].astype(int))[[*columns, "verdict"]].rename(columns=columns)
+    found = values.join(compared.astype(dict.fromkeys(columns.values(), float)))
     return found[found["verdict"] != FAILED].fillna({"verdict": "described"}).rename_axis("layer")
