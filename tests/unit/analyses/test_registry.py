@@ -164,10 +164,13 @@ def test_types_and_bounds_are_spelled():
     assert spelled(tuple[Penalty, ...]) == "list of number (at least 0)"
 
 
+UNLABELLED = ("similarity", "geometry", "attention", "perplexity", "patching", "lens", "weights")
+
+
 @pytest.mark.parametrize("name", analysis_names())
 def test_every_analysis_declares_whether_it_uses_labels(name):
     kind = find_analysis(name)
-    assert kind.uses_labels is (name not in ("similarity", "geometry", "attention", "perplexity", "patching", "lens"))
+    assert kind.uses_labels is (name not in UNLABELLED)
     assert issubclass(kind, Analysis) and ("text" not in kind.levels or not kind.uses_labels)
 
 
