@@ -9,8 +9,8 @@ from vestige.report.types import Page
 
 ORDER = (
     "layer_probe", "sentence_probe", "neurons", "neuron_rankers", "neuron_redundancy", "freezing", "truncation",
-    "pruning", "similarity", "concepts", "attention", "perplexity", "patching", "output_drift", "lens", "minimal_pairs",
-    "structural_probe", "description_length", "erasure", "edge_probe",
+    "pruning", "similarity", "concepts", "attention", "perplexity", "patching", "patched_probe",
+    "output_drift", "lens", "minimal_pairs", "structural_probe", "description_length", "erasure", "edge_probe",
 )  # fmt: skip
 """In which pages follow each other; those of other analyses come after them."""
 
