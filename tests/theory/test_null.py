@@ -127,12 +127,12 @@ def noisy(minilm, tmp_path_factory):
     return folder
 
 
-def null_run(noisy, analyses, cache, folder, sentences=100):
-    """MiniLM against its noisy copy, on the text of a treebank."""
+def null_run(noisy, analyses, cache, folder, sentences=100, **more):
+    """MiniLM against its noisy copy, on the text of a treebank; `more` sentences of other splits are read."""
     raw = {
         "study": "null",
         "models": {"base": "minilm", "noise": {"load": str(noisy), "reference": "base"}},
-        "corpora": {"text": {"name": "treebank", "sample": {"test": sentences}}},
+        "corpora": {"text": {"name": "treebank", "sample": {"test": sentences, **more}}},
         "analyses": analyses,
     }
     return Study.from_dict(raw, folder, cache=cache).run()
@@ -173,6 +173,14 @@ def test_noise_on_weights_is_no_finding_of_geometry(noisy, shared_cache, tmp_pat
     run = null_run(noisy, asked, shared_cache, tmp_path)
     assert set(run.comparisons["verdict"]) == {"unchanged"}, run.comparisons.to_string()
     assert run.comparisons["metric"].nunique() == 7 and claims(run) == []
+
+
+def test_noise_on_weights_leaves_nothing_to_recover_under_a_frozen_probe(noisy, shared_cache, tmp_path):
+    asked = [{"patched_probe": {"tasks": ["text/upos"], "sites": ["block"], "g": [0.5], "tolerance": 0.05}}]
+    run = null_run(noisy, asked, shared_cache, tmp_path, sentences=60, train=60, dev=20)
+    assert not run.results["metric"].isin(["probe_kept", "probe_recovered"]).any()
+    assert len(run.comparisons) == 7 and not run.comparisons["verdict"].isin(["lower", "higher"]).any()
+    assert claims(run) == []
 
 
 def test_noise_on_weights_is_no_drift(noisy, shared_cache, tmp_path):

@@ -9,7 +9,8 @@ import tiny_lm
 import torch
 from scipy import stats
 
-from vestige.analyses.patching import DIRECTIONS, Patching
+from vestige.analyses.patch_places import DIRECTIONS
+from vestige.analyses.patching import Patching
 from vestige.analyses.perplexity import Perplexity
 from vestige.errors import AnalysisError
 from vestige.measures.jackknife import jackknife_error

@@ -1,4 +1,4 @@
-"""Scores of a model with parts of another in it: its own task, the language model's loss, minimal pairs.
+"""Scores of a model with parts of another in it: its own task, the language model's loss, minimal pairs, a probe.
 
 Every score is that of all sentences and of all but each of some twenty groups of them, so that any function of scores
 has an interval by the jackknife.
@@ -22,10 +22,15 @@ from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.lm.head import choose_head
 from vestige.models.lm.language_model import kind_of, resolve_method, same_tokens
 from vestige.models.lm.likelihood import Likelihoods, likelihoods
-from vestige.models.surgery.patching import Change, Patcher, patched
+from vestige.models.surgery.patching import Change, Patch, Patcher, patched
 from vestige.models.tokens.align import Encoded
 from vestige.models.tokens.masking import Cloze
 from vestige.progress import bar
+from vestige.representations.extract import batches_for
+from vestige.representations.pool import REDUCE, groups_for
+
+PATCHED_TOKENS = 1024
+"""Tokens, padding included, that are run at once; the states of all changes are kept meanwhile."""
 
 
 class Replicated(NamedTuple):
@@ -111,3 +116,50 @@ class Asker(NamedTuple):
                 [head] * len(changes),
                 tick=shown.advance,
             )
+
+
+class WordReader(NamedTuple):
+    """Word vectors of a patched model's last layer."""
+
+    patcher: Patcher
+    encoder: HuggingFaceEncoder
+    pooling: str
+
+    def check(self, sentence: Sentence) -> None:
+        """An error unless what a patched model hands on is what the encoder shows as its last layer."""
+        encoded = self.encoder.encode([sentence])
+        shown = self.encoder.hidden_states(encoded)[-1]
+        (given,) = self.patcher.states([Patch(host=0)], self.encoder.inputs(encoded))
+        if shown.shape != given.shape or not torch.allclose(shown, given, rtol=1e-3, atol=1e-3):
+            raise AnalysisError(
+                f"{self.encoder.name}: its last layer is not read as the model hands it on",
+                fix="read the model with its final norm (leave final_norm: pre out), or leave patched_probe out",
+            )
+
+    def right(
+        self,
+        sentences: Sequence[Sentence],
+        index: np.ndarray,
+        gold: np.ndarray,
+        predict: Callable[[np.ndarray], np.ndarray],
+        changes: Sequence[Change],
+    ) -> Replicated:
+        """The share of the words of `index` (words, 2: sentence, word) that are predicted as `gold`, by change."""
+        encoded = self.encoder.encode(sentences)
+        starts = np.concatenate([[0], np.cumsum([text.kept for text in encoded], dtype=int)])
+        wanted = np.full(starts[-1], -1)
+        wanted[starts[index[:, 0]] + index[:, 1]] = np.arange(len(index))
+        right = np.zeros((len(changes), len(index)))
+        with bar(f"a probe of {self.encoder.name}, patched", len(encoded)) as shown, torch.inference_mode():
+            for numbers in batches_for(self.encoder, encoded, 1 if self.encoder.alone else PATCHED_TOKENS):
+                batch = [encoded[number] for number in numbers]
+                rows = wanted[np.concatenate([np.arange(starts[n], starts[n + 1]) for n in numbers])]
+                groups = groups_for(self.pooling, batch, self.encoder, self.encoder.device)
+                for at, states in enumerate(self.patcher.states(changes, self.encoder.inputs(batch))):
+                    vectors = REDUCE[self.pooling](states, groups).to("cpu", torch.float32).numpy()[rows >= 0]
+                    right[at, rows[rows >= 0]] = predict(vectors) == gold[rows[rows >= 0]]
+                shown.advance(len(batch))
+        names, sentence = np.unique(index[:, 0], return_inverse=True)
+        words = np.bincount(sentence)
+        sums = np.stack([np.bincount(sentence, weights=one) for one in right])
+        return replicate(len(names), lambda kept: sums[:, kept].sum(1) / words[kept].sum())

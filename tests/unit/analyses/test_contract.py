@@ -46,6 +46,7 @@ ANALYSES = {
     "neuron_redundancy": {**WORDS, "step": 0.5, "correlation": [0.9, 0.5]},
     "neurons": {**WORDS, "grid": [1e-3, 1e-2], "step": 0.25},
     "output_drift": {**WORDS, **FEW, "rate": 0.5},
+    "patched_probe": {**WORDS, "g": [0.0, 0.5], "sentences": 12, "tolerance": 0.1},
     "patching": {"tasks": ["pairs/acceptability"], "measures": ["task", "loss", "pairs"], "rate": 0.5, "g": [0.0, 0.5]},
     "perplexity": {**WORDS, **FEW, "block": 40, "rate": 0.3, "single": [1, 2]},
     "probe_transfer": {**WORDS, "tolerance": 0.1, "across": "all"},
