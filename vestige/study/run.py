@@ -10,7 +10,6 @@ from typing import Any
 
 from vestige.cache import cache_folder, explaining_storage
 from vestige.errors import SpecError
-from vestige.models.files.load import check_device
 from vestige.study.board import Board
 from vestige.study.corpora import Given
 from vestige.study.driver import Driver
@@ -118,6 +117,8 @@ class Study:
         if not board.left:
             return {}
         if settings.runs_here:  # elsewhere the machines that run the steps say so
+            from vestige.models.files.load import check_device
+
             check_device(self.spec.compute.device)
         with explaining_storage(root / "tasks"):
             root.mkdir(parents=True, exist_ok=True)
