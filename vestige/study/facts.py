@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from vestige.cache import demand
 from vestige.digest import digest_json
 from vestige.finetune.model import LOG
 from vestige.study.plan import Plan
@@ -49,6 +50,7 @@ def _model(plan: Plan, name: str, run: int) -> dict[str, Any]:
     about = {**facts, "name": name, "key": load.key, **plan.named.about[name]}
     tune = plan.named.tunes.get((name, run))
     if tune is not None:
+        demand(tune.folder, LOG)
         log = json.loads((tune.folder / LOG).read_text(encoding="utf-8"))
         about |= {"tune_seed": run, "recipe": tune.recipe, "curve": log["curve"], "making": tune.key}
     return about

@@ -67,16 +67,28 @@ class TestCacheThatGoesAway:
         with pytest.raises(DamageError, match="run again"):
             plan.cells[0].make({})
 
-    def test_results_were_removed_before_they_were_gathered(self, place, tmp_path, cache, monkeypatch):
+    @pytest.mark.parametrize("times", [1, 99])
+    def test_results_were_removed_before_they_were_gathered(self, place, run, tmp_path, cache, monkeypatch, times):
+        lost: list[Driver] = []
+
         def lose(driver):
             failures = drive(driver)
-            shutil.rmtree(cache / "cells")
+            if len(lost) < times:
+                shutil.rmtree(cache / "cells")
+            lost.append(driver)
             return failures
 
         drive = Driver.run
         monkeypatch.setattr(Driver, "run", lose)
-        with pytest.raises(DamageError, match="run again"):
-            Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
+        asked = Study.from_dict(study(place), tmp_path / "run", cache=cache)
+        if times > 1:
+            with pytest.raises(DamageError, match="run again"):
+                asked.run()
+            return
+        asked.run()
+        assert len(lost) == 2, "they are made again at once"
+        for name in ("results.parquet", "comparisons.parquet"):
+            assert (tmp_path / "run" / name).read_bytes() == (run / name).read_bytes()
 
     @pytest.mark.parametrize("kind", ["file", "dangling link"])
     def test_a_cache_that_is_no_folder_is_named(self, place, tmp_path, cache, kind):
