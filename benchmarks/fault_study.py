@@ -75,9 +75,9 @@ class Place:
     steps: dict[str, dict[str, Any]]
     """By key: kind, title, and the artefacts that it leaves, as paths in the cache."""
 
-    def start(self, folder: Path, name: str = "run", program: bool = False, **engine: Any) -> Driver:
+    def start(self, folder: Path, results: str = "run", program: bool = False, **engine: Any) -> Driver:
         """A driver on the cache of a folder, with results of its own; `program`: as a command, not forked."""
-        run, output = folder / name, folder.parent / f"{folder.name}-{name}.txt"
+        run, output = folder / results, folder.parent / f"{folder.name}-{results}.txt"
         if program:
             (folder.parent / "study.yaml").write_text(yaml.safe_dump(self.raw))
             command = [sys.executable, "-m", "vestige.cli", "run", str(folder.parent / "study.yaml"), "--out", str(run)]

@@ -171,14 +171,14 @@ class Study:
             raise lost[0][1].error
         for failure in {id(failure): failure for failure in failures.values()}.values():
             _log.warning("%s", failure.error)
-        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, lost)))
+        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, lost, failures)))
 
     def _refuse_others(self, lock: dict[str, Any]) -> None:
         if not self.overwrite:
             refuse_others(self.folder, lock)
 
-    def _lock(self, plan: Plan, lost: list[Any]) -> dict[str, Any]:
-        facts = collect_facts(self.spec, plan)
+    def _lock(self, plan: Plan, lost: list[Any], failed: Collection[str]) -> dict[str, Any]:
+        facts = collect_facts(self.spec, plan, failed)
         return {
             "vestige": __version__,
             "python": platform.python_version(),
