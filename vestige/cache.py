@@ -67,6 +67,17 @@ def demand(folder: Path, file: str | None = None) -> None:
         raise DamageError(f"{folder} is damaged: {found}", fix="run again: it is made again")
 
 
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Read from an artefact that is whole; an error while it is removed or damaged meanwhile is that of damage."""
+    demand(folder)
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        demand(folder)
+        raise error
+
+
 def give_up(folder: Path, reads: Callable[[str], bool] = lambda name: True) -> str | None:
     """Take the checksums from a damaged artefact, so that it is made again; what was wrong with it, or None."""
     if not os.path.lexists(folder):

@@ -1,6 +1,7 @@
 """The command line. Nothing heavy is imported before a command needs it."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,6 +53,8 @@ Limit = Annotated[
 
 STOPPED = 130
 """What typer ends with after Ctrl-C."""
+TERMINATED = 143
+"""What a shell reports of a program that SIGTERM ended."""
 
 
 def _cores() -> int:
@@ -397,18 +400,24 @@ def _say(done: Any) -> None:
         raise typer.Exit(1)
 
 
+def _terminate(*_: object) -> None:
+    """SIGTERM is as Ctrl-C: an engine ends what it has started."""
+    raise SystemExit(TERMINATED)
+
+
 def main() -> None:
     """Entry point: our errors are printed as sentences, all others with a traceback."""
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait sleep: spinning ruins a busy machine
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except VestigeError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
     except SystemExit as end:
-        if end.code == STOPPED:
+        if end.code in (STOPPED, TERMINATED):
             typer.echo("stopped; finished work is kept, run the same command to go on", err=True)
         raise
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 import vestige
 
@@ -68,6 +69,34 @@ HEAVY = ("torch", "transformers", "numpy", "pydantic", "pandas", "sklearn")
 def test_starting_up_imports_nothing_heavy(command):
     code = f"{command}\nimport sys\nprint([m for m in {HEAVY!r} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+UNPLANNED = ("transformers", "peft", "huggingface_hub", "scipy.stats", "scipy.optimize", "sklearn")
+"""What takes seconds to import and what no plan needs."""
+
+
+def test_planning_a_study_of_every_analysis_imports_no_modelling_code(tmp_path):
+    study = {
+        "study": "plan",
+        "models": {
+            "base": "minilm",
+            "tuned": {"finetune": {"of": "base", "task": "opinions/opinion", "recipe": {"epochs": 1}}},
+        },
+        "corpora": {"treebank": "treebank", "opinions": "opinions"},
+        "analyses": [{"layer_probe": {"tasks": ["treebank/upos"]}}, {"similarity": {"tasks": ["treebank/upos"]}}],
+    }
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+    code = f"""
+import sys
+from vestige.cli import app
+app(["run", "study.yaml", "--plan", "--cache", "cache"], standalone_mode=False)
+from vestige.analyses import analysis_names, find_analysis
+for name in analysis_names():
+    find_analysis(name)
+print([module for module in {UNPLANNED!r} if module in sys.modules])
+"""
+    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert said.stdout.splitlines()[-1:] == ["[]"], said.stdout[-300:] + said.stderr[-2000:]
 
 
 def test_help_takes_at_most_twelve_bare_starts_of_python():

@@ -1,12 +1,15 @@
 """Parts of two models exchanged: what may be exchanged, and errors that say what to do where nothing can."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from __future__ import annotations
 
-from transformers import PreTrainedModel
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from vestige.errors import AnalysisError, ModelError
 from vestige.models.encoders.huggingface import HuggingFaceEncoder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Exchanging = TypeVar("Exchanging")
 

@@ -46,7 +46,7 @@ class PatchedProbe(Analysis):
     name: ClassVar[str] = "patched_probe"
     title: ClassVar[str] = "Patching under a frozen probe"
     source: ClassVar[str] = "activation patching, Vig et al. 2020; probes after durrani2021, section 4.1"
-    needs = frozenset({"hidden_states", "weights"})
+    needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
     models = 2
     metrics = (

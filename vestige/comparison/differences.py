@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import false_discovery_control
+import scipy
 
 from vestige.comparison.estimators import Estimator, Replicates
 from vestige.comparison.pairing import Paired, pair
@@ -189,4 +189,6 @@ def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = N
 
 def _adjusted(p: pd.Series) -> pd.Series:
     known = p.dropna()
-    return pd.Series(false_discovery_control(known), index=known.index).reindex(p.index) if len(known) else p
+    return (
+        pd.Series(scipy.stats.false_discovery_control(known), index=known.index).reindex(p.index) if len(known) else p
+    )

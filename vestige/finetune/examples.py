@@ -1,17 +1,21 @@
 """Sentences and pairs as a model is shown them in training, cut to the limit and batched by length."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError
 from vestige.models.tokens.align import Encoded, align, encode_words
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _CHUNK = 512
 

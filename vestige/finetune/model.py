@@ -4,18 +4,18 @@ Where transformers has a head for the problem and the family, that class is used
 an ordinary one of that class. Our own heads lie beside the backbone, as head.safetensors.
 """
 
+from __future__ import annotations
+
 import inspect
 import json
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModel, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from vestige.errors import ModelError
 from vestige.finetune.examples import Example
@@ -28,6 +28,9 @@ from vestige.models.files.load import load_backbone, load_tokenizer, quiet_trans
 from vestige.models.files.sources import model_folder
 from vestige.models.surgery.blocks import freeze
 from vestige.models.surgery.unroll import find_parts
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 HEAD = "head.safetensors"
 LOG = "finetune.json"
@@ -65,7 +68,7 @@ class Tunable(nn.Module):
         given = {name: tensor.to(self.encoder.device) for name, tensor in given.items()}
         return inputs, {**given, "attention_mask": inputs["attention_mask"]}
 
-    def train(self, mode: bool = True) -> "Tunable":
+    def train(self, mode: bool = True) -> Tunable:
         """Training mode, apart from what is frozen for good."""
         super().train(mode)
         for module in self.frozen:
@@ -173,9 +176,16 @@ def _own(problem: Problem, recipe: Recipe) -> bool:
     return problem.native is None or (problem.kind in ("classes", "numbers") and recipe.pooling == "mean")
 
 
+def _class(problem: Problem, own: bool) -> Any:
+    """The class of transformers that is tuned: a backbone under a head of our own, or one with its head."""
+    import transformers
+
+    return transformers.AutoModel if own else getattr(transformers, str(problem.native))
+
+
 def _native_fits(problem: Problem, backbone: PreTrainedModel, recipe: Recipe) -> bool:
     """Whether transformers has a head for the problem on all of this backbone; some read a part of it (T5's)."""
-    kind = getattr(transformers, str(problem.native))
+    kind = _class(problem, own=False)
     try:
         with torch.device("meta"), quiet_transformers():
             whole = kind.from_config(
@@ -210,7 +220,7 @@ def _config(base: PretrainedConfig, problem: Problem, recipe: Recipe, own: bool)
 
 def _fresh(problem: Problem, config: PretrainedConfig, own: bool, name: str) -> PreTrainedModel:
     """The model with weights drawn anew, all of them."""
-    kind = AutoModel if own else getattr(transformers, str(problem.native))
+    kind = _class(problem, own)
     try:
         with quiet_transformers():
             return kind.from_config(config, dtype=torch.float32, trust_remote_code=False)
@@ -272,7 +282,7 @@ def _load_adapter(whole: PreTrainedModel, folder: Path) -> Any:
 
 
 def _load_whole(folder: Path, problem: Problem, own: bool) -> PreTrainedModel:
-    kind = AutoModel if own else getattr(transformers, str(problem.native))
+    kind = _class(problem, own)
     with quiet_transformers():
         whole, info = kind.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, output_loading_info=True

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import linprog
-from scipy.sparse import eye_array, kron, vstack
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -63,11 +62,13 @@ def transport(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> float:
         return 0.0
     given, taken = excess[givers], -excess[takers]
     moved = given.sum()
+    eye_array, kron, vstack = scipy.sparse.eye_array, scipy.sparse.kron, scipy.sparse.vstack
     by_giver = kron(eye_array(len(givers)), np.ones((1, len(takers))))
     by_taker = kron(np.ones((1, len(givers))), eye_array(len(takers)))
     shares = np.concatenate([given / moved, taken / taken.sum()])
     costs = cost[np.ix_(givers, takers)].ravel()
-    found = linprog(costs, A_eq=vstack([by_giver, by_taker], format="csr")[:-1], b_eq=shares[:-1], method="highs")
+    flows = vstack([by_giver, by_taker], format="csr")
+    found = scipy.optimize.linprog(costs, A_eq=flows[:-1], b_eq=shares[:-1], method="highs")
     return float(found.fun * moved)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from vestige.errors import AnalysisError
 from vestige.measures.student import Student
@@ -42,7 +42,7 @@ class Estimate:
         if len(self.without) < LEAST_GROUPS:
             return np.nan, np.nan
         z, others = _fisher(self.value), _fisher(self.without)
-        reach = stats.t.ppf(0.5 + confidence / 2, len(others) - 1) * jackknife_error(others)
+        reach = scipy.stats.t.ppf(0.5 + confidence / 2, len(others) - 1) * jackknife_error(others)
         return float(np.tanh(z - reach)), float(np.tanh(z + reach))
 
 

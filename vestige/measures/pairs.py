@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from vestige.measures.vectors import UndefinedSimilarityError, Vectors
 
@@ -122,7 +122,7 @@ def _ranked_by_sorting(blocks: Callable[[], Iterator[Block]]) -> Iterator[Block]
 
 def _ranks(values: np.ndarray) -> np.ndarray:
     """Ranks, values that differ by no more than rounding being tied."""
-    return rankdata(np.round(values, TIED - int(np.ceil(np.log10(np.abs(values).max() or 1.0)))))
+    return scipy.stats.rankdata(np.round(values, TIED - int(np.ceil(np.log10(np.abs(values).max() or 1.0)))))
 
 
 def _ranked_by_counting(

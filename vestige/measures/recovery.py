@@ -9,7 +9,7 @@ by a difference that may be 0 says nothing.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from vestige.measures.jackknife import LEAST_GROUPS
 from vestige.measures.student import Student
@@ -51,7 +51,7 @@ def recovered(patched: np.ndarray, base: np.ndarray, tuned: np.ndarray, confiden
     Only where there is something to recover.
     """
     part, whole = patched - base, tuned - base
-    reach = stats.t.ppf(0.5 + confidence / 2, len(part) - 2) ** 2
+    reach = scipy.stats.t.ppf(0.5 + confidence / 2, len(part) - 2) ** 2
     of_part, of_whole, of_both = (
         reach * _spread(one[1:], other[1:]) for one, other in ((part, part), (whole, whole), (part, whole))
     )

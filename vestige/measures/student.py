@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,19 @@ class Student:
 
     def interval(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
         """Low and high."""
-        reach = stats.t.ppf(0.5 + confidence / 2, self.degrees) * self.error
+        reach = scipy.stats.t.ppf(0.5 + confidence / 2, self.degrees) * self.error
         return self.value - reach, self.value + reach
 
     @property
     def p(self) -> np.ndarray:
         """Two-sided, of the hypothesis that the value is 0; 1 where the error is not known."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = 2 * stats.t.sf(np.abs(self.value) / self.error, self.degrees)
+            found = 2 * scipy.stats.t.sf(np.abs(self.value) / self.error, self.degrees)
         return np.where(self.error == 0, (self.value == 0).astype(np.float64), np.nan_to_num(found, nan=1.0))
 
     def outside(self, margin: float) -> np.ndarray:
         """p of the hypothesis that the value is as large as the margin, on either side of zero; 1 where unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = stats.t.sf((margin - np.abs(self.value)) / self.error, self.degrees)
+            found = scipy.stats.t.sf((margin - np.abs(self.value)) / self.error, self.degrees)
         beyond = (np.abs(self.value) >= margin).astype(np.float64)
         return np.where(self.error == 0, beyond, np.nan_to_num(found, nan=1.0))

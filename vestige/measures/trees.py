@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from vestige.errors import CorpusError
 
@@ -151,7 +151,8 @@ def spearman(predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
     NaN where all gold values are equal (there is no order to be met), 0 where all predicted ones
     are and gold ones are not.
     """
-    mine, theirs = (r - r.mean(-1, keepdims=True) for r in (rankdata(values, axis=-1) for values in (predicted, gold)))
+    ranks = (scipy.stats.rankdata(values, axis=-1) for values in (predicted, gold))
+    mine, theirs = (r - r.mean(-1, keepdims=True) for r in ranks)
     sizes = (mine**2).sum(-1), (theirs**2).sum(-1)
     product = (mine * theirs).sum(-1)
     with np.errstate(divide="ignore", invalid="ignore"):

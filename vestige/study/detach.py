@@ -26,10 +26,10 @@ def detached(folder: Path, arguments: Sequence[str], settings: EngineSpec) -> st
 
 
 def _job(command: Sequence[str], log: Path, settings: EngineSpec) -> str:
-    """The driver itself as a small job: it submits the others and waits for them."""
+    """The driver itself as a small job: it submits the others and waits for them; they outlive it."""
     where = [f"--partition={settings.partition}"] if settings.partition else []
     where += [f"--account={settings.account}"] if settings.account else []
-    wrapped = f"--wrap={shlex.join(command)}"
+    wrapped = f"--wrap=VESTIGE_DETACHED=1 exec {shlex.join(command)}"
     asked = ["sbatch", "--parsable", "--job-name=vestige-driver", "--cpus-per-task=1", f"--output={log / 'driver.log'}"]
     try:
         said = subprocess.run([*asked, *where, wrapped], capture_output=True, text=True, check=True)

@@ -6,8 +6,10 @@ tried again, a stated number of times; what the input did is not. A damaged inpu
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from vestige.cache import give_up
 from vestige.errors import DamageError
 from vestige.study.board import Board
 from vestige.study.claims import held, release
@@ -44,6 +46,8 @@ class Driver:
     space: Space
     screen: Screen
     tries: Counter[str] = field(default_factory=Counter)
+    restore: Callable[[], None] = lambda: None
+    """Writes the words and labels that steps read once more, where they are damaged."""
     took: dict[str, float] = field(default_factory=dict)
     """By key, seconds of steps that were made."""
 
@@ -98,6 +102,7 @@ class Driver:
                 _log.warning("%s", line)
         if answer.state == "busy":
             self.board.states[step.key] = "busy"
+            self.record.note("busy", key=step.key, kind=step.kind, title=step.title)
             return
         if answer.state == "done":
             self.board.states[step.key] = "done"
@@ -127,11 +132,12 @@ class Driver:
             self.tries[step.key] += 1
             self.engine.fewer()
             again = self.tries[step.key] <= RETRIES
-        elif answer.kind == DamageError.__name__:
+        elif (damaged := self._damaged_inputs(step)) or answer.kind == DamageError.__name__:
             self.tries[f"damage {step.key}"] += 1
-            damaged = [key for key in step.inputs if key in self.board.steps and self.board.steps[key].check()]
             for key in damaged:
-                self.board.again(key)
+                if self.board.states[key] == "done":
+                    self.board.again(key)
+            self.restore()
             again = self.tries[f"damage {step.key}"] <= REPAIRS
         else:
             return False
@@ -139,6 +145,11 @@ class Driver:
             self.board.again(step.key)
             self.record.note("retried", key=step.key, kind=step.kind, title=step.title, problem=answer.problem)
         return again
+
+    def _damaged_inputs(self, step: Step) -> list[str]:
+        """Inputs that are not whole: whatever error the step met may be theirs, as a file that went while it read."""
+        inputs = {key: self.board.steps[key] for key in step.inputs if key in self.board.steps}
+        return [key for key, read in inputs.items() if (read.check() if step.reads_states else give_up(read.folder))]
 
     def _drop(self, keys: list[str]) -> None:
         for dropped in self.space.drop(keys):

@@ -1,10 +1,11 @@
 """What was found while a study ran: its models as they were loaded, words that were lost, tokens that are unknown."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from vestige.cache import reading
 from vestige.digest import digest_json
 from vestige.finetune.model import LOG
 from vestige.study.plan import Plan
@@ -24,16 +25,16 @@ class Facts:
     """Of every model and corpus: unknown tokens, sinks left out, whether it is cut as by the model's reference."""
 
 
-def collect_facts(spec: StudySpec, plan: Plan) -> Facts:
-    """Read what the steps of a plan have left."""
+def collect_facts(spec: StudySpec, plan: Plan, failed: Collection[str] = ()) -> Facts:
+    """Read what the steps of a plan have left, but for those that failed, which are named by their keys."""
     found = Facts()
     for (name, run), load in plan.loads.items():
-        if load.folder.exists():
+        if load.key not in failed:
             found.models.setdefault(name, []).append(_model(plan, name, run))
     for name, run in plan.named.origins if not plan.loads else ():  # weights were read from files, nothing was loaded
-        if (name, run) not in plan.named.tunes or plan.named.tunes[name, run].folder.exists():
+        if (name, run) not in plan.named.tunes or plan.named.tunes[name, run].key not in failed:
             found.models.setdefault(name, []).append(_model(plan, name, run))
-    read = {place: step.facts() for place, step in plan.extracts.items() if step.folder.exists()}
+    read = {place: step.facts() for place, step in plan.extracts.items() if step.key not in failed}
     for (name, run, corpus), facts in read.items():
         if run == 0:
             found.notes += _losses(name, corpus, facts)
@@ -54,7 +55,8 @@ def _model(plan: Plan, name: str, run: int) -> dict[str, Any]:
     about = {**facts, "name": name, "key": key, **plan.named.about[name]}
     tune = plan.named.tunes.get((name, run))
     if tune is not None:
-        log = json.loads((tune.folder / LOG).read_text(encoding="utf-8"))
+        with reading(tune.folder):
+            log = json.loads((tune.folder / LOG).read_text(encoding="utf-8"))
         about |= {"tune_seed": run, "recipe": tune.recipe, "curve": log["curve"], "making": tune.key}
     return about
 

@@ -50,9 +50,17 @@ def refuse_others(folder: Path, lock: Mapping[str, Any]) -> None:
             fix=_REPLACE,
         ) from error
     asked = json.loads(json.dumps({key: _identity(key, value) for key, value in lock.items()}))
+    if "models" in asked:
+        asked["models"] = {name: _finished(kept["models"][name], keys) for name, keys in asked["models"].items()
+                           if name in kept["models"]}  # fmt: skip
     difference = next(_differences(kept, asked), None)
     if difference is not None:
         raise StorageError(f"{folder} holds the results of another study: {difference}", fix=_REPLACE)
+
+
+def _finished(there: list[str], here: list[str]) -> list[str]:
+    """The runs of a model as far as they could be loaded the last time: what had failed is not among those there."""
+    return [key for key in here if key in there] if set(there) <= set(here) else here
 
 
 def _identity(key: str, value: Any) -> Any:

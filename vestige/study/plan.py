@@ -213,7 +213,8 @@ class _Maker:
         )  # who refuses takes no results of who did not
         encoded = [*mine.how.values(), *self._placed(mine.origin.model), *refusing]
         data = digest_json([task.digests if parameters.uses_labels else corpus.words_digests, encoded])
-        content = [data, analysis.name, parameters.version, parameters.parameters(), threads, baseline]
+        asked = parameters.parameters()
+        content = [data, analysis.name, parameters.version, asked, threads, baseline]
         reads = [each for each in (mine, reference) if each is not None]
         loads = needs_model(type(parameters)) or trains or own is not None
         return Cell(
@@ -230,7 +231,7 @@ class _Maker:
             data=data,
             analysis=analysis.name,
             version=parameters.version,
-            parameters=parameters.parameters(),
+            parameters=asked,
             baseline=baseline,
             reference=other,
             own=own,

@@ -54,6 +54,13 @@ class Record:
         """What a step printed."""
         return self.folder / f"{key}.log"
 
+    def touched(self, key: str) -> float:
+        """When a running step last said how far it is, in seconds since 1970; 0 if it never did."""
+        try:
+            return (self.folder / f"{key}.json").stat().st_mtime
+        except OSError:
+            return 0.0
+
     def progress(self, key: str) -> dict[str, Any] | None:
         """How far a running step is: description, done, total, seconds."""
         try:

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from vestige.analyses.schema import IDENTITY, SCHEMA, typed
-from vestige.cache import explaining_storage, write_file
+from vestige.cache import explaining_storage, reading, write_file
 from vestige.checksums import CHECKSUMS, list_checksums
 from vestige.study.differences import analysis_of, comparisons_frame, neuron_changes_frame
 from vestige.study.plan import Plan
@@ -59,10 +59,11 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
         _remove_others(folder, spec, {cell.key for cell in plan.cells})
     written = [LOCK, "cells.parquet", "comparisons.parquet", "neuron_changes.parquet", "results.parquet"]
     for cell in plan.cells:
-        for table in sorted(cell.folder.glob("*.parquet")):
-            if table.stem != "rows":
-                written.append(f"{table.stem}/{cell.key}.parquet")
-                _copy(table, folder / written[-1])
+        for table in cell.tables:
+            written.append(f"{table}/{cell.key}.parquet")
+            with reading(cell.folder):
+                content = (cell.folder / f"{table}.parquet").read_bytes()
+            _copy(content, folder / written[-1])
     prints = {about["key"]: about.get("fingerprint") for runs in lock["models"].values() for about in runs}
     cells = pd.DataFrame(
         [
@@ -89,9 +90,8 @@ def write_tables(folder: Path, spec: StudySpec, plan: Plan, lock: dict[str, Any]
     return Tables(folder)
 
 
-def _copy(table: Path, place: Path) -> None:
+def _copy(content: bytes, place: Path) -> None:
     """What lies there from an earlier run is left alone if it is the same, so that nothing large is written twice."""
-    content = table.read_bytes()
     if not place.is_file() or place.read_bytes() != content:
         write_file(place, content)
 

@@ -3,20 +3,20 @@
 import logging
 import platform
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from vestige.cache import cache_folder, explaining_storage
-from vestige.errors import SpecError
-from vestige.models.files.load import check_device
+from vestige.errors import DamageError, SpecError
 from vestige.study.board import Board
 from vestige.study.corpora import Given
-from vestige.study.driver import Driver
+from vestige.study.driver import REPAIRS, Driver
 from vestige.study.engines.inline import Inline
 from vestige.study.engines.settings import EngineSpec, make_engine
-from vestige.study.estimate import keep_timings
+from vestige.study.estimate import costs, keep_timings
 from vestige.study.facts import collect_facts
 from vestige.study.failures import Failure
 from vestige.study.finished import StudyRun
@@ -102,7 +102,11 @@ class Study:
         plan = self.plan()
         identity = {name: [{"key": plan.named.origins[name, run].key} for run in runs] for name, runs in _runs(plan)}
         self._refuse_others({"models": identity, "corpora": plan.corpora})
-        return self.write(plan, self.drive(plan, self.settings(jobs=jobs, **engine)))
+        settings = self.settings(jobs=jobs, **engine)
+        for _ in range(REPAIRS):
+            with suppress(DamageError):  # met by `write`: it is logged, and made again now
+                return self.write(plan, self.drive(plan, settings))
+        return self.write(plan, self.drive(plan, settings))
 
     def settings(self, **asked: Any) -> EngineSpec:
         """Settings of the engine: those of the study file, and what was asked for beside it."""
@@ -119,6 +123,8 @@ class Study:
         if not board.left:
             return {}
         if settings.runs_here:  # elsewhere the machines that run the steps say so
+            from vestige.models.files.load import check_device
+
             check_device(self.spec.compute.device)
         with explaining_storage(root / "tasks"):
             root.mkdir(parents=True, exist_ok=True)
@@ -131,10 +137,17 @@ class Study:
         about = {"study": self.spec.study, "owner": owner(), "jobs": settings.jobs or 1}
         record.note("planned", total=total, cached=cached, **about)
         memory = plan.named.memory
-        engine = make_engine(settings, record, memory)
+        needs = {key: cost.memory for key, cost in costs(plan).items()}
+        engine = make_engine(settings, record, memory, needs)
         space = Space.of(board.steps, settings.disk)
         driver = Driver(
-            board, engine, Inline(memory), record, space, Screen(record, status, shown=engine.name != "inline")
+            board,
+            engine,
+            Inline(memory),
+            record,
+            space,
+            Screen(record, status, shown=engine.name != "inline"),
+            restore=lambda: plan.save_tasks(root),
         )
         outcome = "stopped"
         try:
@@ -159,14 +172,14 @@ class Study:
             raise lost[0][1].error
         for failure in {id(failure): failure for failure in failures.values()}.values():
             _log.warning("%s", failure.error)
-        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, lost)))
+        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, lost, failures)))
 
     def _refuse_others(self, lock: dict[str, Any]) -> None:
         if not self.overwrite:
             refuse_others(self.folder, lock)
 
-    def _lock(self, plan: Plan, lost: list[Any]) -> dict[str, Any]:
-        facts = collect_facts(self.spec, plan)
+    def _lock(self, plan: Plan, lost: list[Any], failed: Collection[str]) -> dict[str, Any]:
+        facts = collect_facts(self.spec, plan, failed)
         return {
             "vestige": __version__,
             "python": platform.python_version(),

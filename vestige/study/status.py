@@ -43,6 +43,8 @@ class Status:
     outcome: str = ""
     owner: dict[str, Any] = field(default_factory=dict)
     jobs: int = 1
+    last: float = 0.0
+    """When something was noted last."""
 
     @property
     def left(self) -> int:
@@ -69,6 +71,7 @@ class Status:
     def add(self, event: dict[str, Any]) -> None:
         """Take one event into account."""
         key, kind = event.get("key", ""), event.get("kind", "")
+        self.last = max(self.last, event["at"])
         match event["event"]:
             case "planned":
                 self.total, self.done = Counter(event["total"]), Counter(event["cached"])
@@ -84,7 +87,7 @@ class Status:
             case "failed":
                 self.running.pop(key, None)
                 self.failed[key] = event
-            case "retried":
+            case "retried" | "busy":
                 self.running.pop(key, None)
             case "ended":
                 self.ended, self.outcome, self.running = event["at"], event.get("outcome", ""), {}
@@ -121,17 +124,22 @@ def lines(status: Status, record: Record, now: float | None = None) -> list[str]
         said.append(f"  failed: {event.get('title', key)}: {event.get('problem', '')}")
         if event.get("log"):
             said.append(f"    log: {event['log']}")
-    return [*said, _closing(status, now)]
+    return [*said, _closing(status, record, now)]
 
 
-def _closing(status: Status, now: float) -> str:
+def _closing(status: Status, record: Record, now: float) -> str:
     taken = clock((status.ended or now) - status.began) if status.began else "0:00:00"
     if status.ended is not None:
         return f"ended after {taken}: {status.outcome}"
     if status.alive is False:
         return f"stopped after {taken} or less: its driver (process {status.owner.get('pid')}) is gone; run it again"
     left = status.time_left()
-    return f"running for {taken}" + (f", about {clock(left)} left" if left is not None and status.left else "")
+    said = f"running for {taken}" + (f", about {clock(left)} left" if left is not None and status.left else "")
+    if status.alive is None:
+        silent = clock(now - max(status.last, *(record.touched(key) for key in ("", *status.running))))
+        said += f"; its driver is process {status.owner.get('pid')} of {status.owner.get('host')}, last heard of "
+        said += f"{silent} ago (if that is long for a step, look there whether it is alive)"
+    return said
 
 
 def _position(record: Record, key: str) -> str:

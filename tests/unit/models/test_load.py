@@ -149,7 +149,7 @@ class TestWeightsAreThoseOfTheFile:
                 change(model)
             return model, info
 
-        monkeypatch.setattr(load.AutoModel, "from_pretrained", dishonest)
+        monkeypatch.setattr(AutoModel, "from_pretrained", dishonest)
 
     def test_a_tensor_drawn_anew_while_loading_is_noticed(self, folder, monkeypatch):
         self.altered(monkeypatch, lambda model: model.encoder.layer[1].attention.self.query.weight.normal_())

@@ -5,13 +5,15 @@ import tiny
 
 from vestige.report.pages.similarity import page
 from vestige.study.run import Study
+from vestige.study.steps.analyse import Cell
+from vestige.study.steps.step import restore
 
 RECIPE = {"like": "mosbach2020_cola", "epochs": 1, "batch": 8, "rate": 1e-3, "max_tokens": 24}
 MEASURED = {"n": 150, "measures": ["rsa"]}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def asked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("domains")
     tiny.save("bert", folder / "bert", layers=2)
     raw = {
@@ -32,7 +34,19 @@ def run(tmp_path_factory):
             {"similarity": {"tasks": ["trees/upos"], **MEASURED, "pooling": "first"}},
         ],
     }
-    return Study.from_dict(raw, folder / "run", cache=folder / "cache").run()
+    return Study.from_dict(raw, folder / "run", cache=folder / "cache")
+
+
+@pytest.fixture(scope="module")
+def run(asked):
+    return asked.run()
+
+
+def test_a_comparison_of_domains_travels_to_other_processes(asked):
+    steps = [step for step in asked.plan().compares if step.outside]
+    again = [restore(step.to_json()) for step in steps]
+    assert steps and [step.title for step in again] == [step.title for step in steps]
+    assert all(isinstance(cell, Cell) for step in again for cell in (*step.tuned, *step.outside))
 
 
 def test_the_corpus_of_the_tuning_and_what_is_made_from_it_are_compared_with_all_others(run):

@@ -9,12 +9,13 @@ from small_study import study
 from typer.testing import CliRunner
 
 from vestige.cli import app
-from vestige.errors import StorageError
+from vestige.errors import ModelError, StorageError
 from vestige.study.corpora import Given
 from vestige.study.finished import StudyRun
 from vestige.study.folders import default_folder
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
+from vestige.study.steps.load import Load
 from vestige.study.watch import Watch
 
 
@@ -53,6 +54,27 @@ def test_another_study_is_refused_and_the_same_one_resumes(place, tmp_path, cach
     run = Study.from_dict(study(place, limit=20), tmp_path / "run", cache=cache, overwrite=True).run()
     assert {path.stem for path in (tmp_path / "run" / "items").iterdir()} == {*run.results["cell"]}
     assert not (tmp_path / "run" / "report.html").exists(), "a page that tells of other results"
+
+
+@pytest.mark.parametrize("lost", ["other", "base"])
+def test_a_run_of_which_a_model_had_failed_is_resumed_in_its_folder(place, tmp_path, cache, monkeypatch, lost):
+    """The lock names the models that could be loaded; those that failed are no sign of another study."""
+    make = Load.make
+
+    def fail(step, memory):
+        if step.origin.model == lost:
+            raise ModelError("it does not load today", fix="wait")
+        make(step, memory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Load, "make", fail)
+        asked = Study.from_dict(study(place), tmp_path / "run", cache=cache)
+        if lost == "base":  # all depends on it
+            with pytest.raises(ModelError, match="today"):
+                asked.run()
+        else:
+            assert asked.run().failed
+    assert not Study.from_dict(study(place), tmp_path / "run", cache=cache).run().failed
 
 
 def test_other_weights_or_words_under_the_same_names_are_refused(place, tmp_path, cache):

@@ -1,6 +1,7 @@
 """A study as a graph: names before anything runs, failures that cost only what depends on them, a limit of disk."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from typer.testing import CliRunner
 
 from vestige.cache import write_checked
 from vestige.cli import app
-from vestige.errors import SpecError, VestigeError
+from vestige.errors import ModelError, SpecError, VestigeError
 from vestige.study.board import Board
 from vestige.study.corpora import Given
-from vestige.study.engines.settings import EngineSpec
+from vestige.study.engines.local import PROCESS, Local, free_memory
+from vestige.study.engines.settings import EngineSpec, make_engine
 from vestige.study.estimate import estimate
 from vestige.study.failures import Failure
 from vestige.study.housekeeping import cache_lines, clean, damaged, in_use, kept
@@ -24,6 +26,8 @@ from vestige.study.record import Record
 from vestige.study.run import Study, steps_of, steps_until
 from vestige.study.spec import make_spec
 from vestige.study.status import Status, lines, read_status
+from vestige.study.steps.extract import Extract
+from vestige.study.steps.load import Load
 from vestige.study.steps.step import restore
 
 
@@ -155,6 +159,37 @@ def test_a_damaged_input_is_made_again_in_the_same_run(raw, cache, tmp_path):
     assert not [*damaged(cache)]
 
 
+def test_an_error_while_an_input_was_removed_is_its_removal(raw, cache, tmp_path, monkeypatch):
+    """A model folder that vanishes while it is read has no tokenizer, for example."""
+    make, lost = Load.make, []
+
+    def lose_and_make(step, memory):
+        if step.origin.model == "tuned" and not lost:
+            lost.append(step)
+            shutil.rmtree(cache / "models")
+            raise ModelError("no tokenizer in it", fix="save it there")
+        make(step, memory)
+
+    monkeypatch.setattr(Load, "make", lose_and_make)
+    done = Study.from_dict(raw, tmp_path / "run", cache=cache).run(name="inline")
+    assert lost and not done.failed
+
+
+def test_words_and_labels_that_are_damaged_are_written_again_in_the_same_run(raw, cache, tmp_path, monkeypatch):
+    make, lost = Extract.make, []
+
+    def make_and_damage(step, memory):
+        make(step, memory)
+        for path in (cache / "tasks").iterdir() if not lost else ():
+            path.write_bytes(path.read_bytes()[:-9])
+            lost.append(path)
+
+    monkeypatch.setattr(Extract, "make", make_and_damage)
+    done = Study.from_dict(raw, tmp_path / "run", cache=cache).run(name="inline")
+    assert lost and not done.failed
+    assert "retried" in [event["event"] for event in Record(tmp_path / "run" / "log").events()]
+
+
 def test_other_weights_than_those_of_a_first_run_are_reported(raw, cache, tmp_path, caplog):
     study = Study.from_dict(raw, tmp_path / "run", cache=cache)
     study.run()
@@ -184,6 +219,31 @@ def test_two_drivers_at_once_make_every_step_once(raw, cache, tmp_path):
         assert (tmp_path / "one" / table).read_bytes() == (tmp_path / "two" / table).read_bytes()
 
 
+class TestMemory:
+    def test_steps_run_together_as_far_as_their_memory_goes(self, plan, tmp_path):
+        gigabyte = 10**9
+        tune, other = plan.named.tunes.values()
+        room = Local(4, tmp_path, cores=8, memory=2 * (gigabyte + PROCESS), needs=lambda step: gigabyte)
+        less = Local(4, tmp_path, cores=8, memory=2 * gigabyte, needs=lambda step: gigabyte)
+        for engine in (room, less):
+            assert engine.has_room(tune), "a step that wants more than there is runs alone"
+            engine._busy = {object(): tune}
+        assert room.has_room(other) and not less.has_room(other)
+        room._busy |= {object(): other}
+        assert not room.has_room(tune)
+
+    def test_what_is_said_goes_before_what_is_estimated(self, plan, tmp_path):
+        tune = next(iter(plan.named.tunes.values()))
+        for memory, needed in ((None, 5), ("1 GB", 10**9), ({"tune": "2 GB"}, 2 * 10**9), ({"load": "2 GB"}, 5)):
+            settings = EngineSpec(name="local", jobs=2, memory=memory, together="8 GB")
+            engine = make_engine(settings, Record(tmp_path), {}, {tune.key: 5})
+            assert (engine._needs(tune), engine.memory) == (needed, 8 * 10**9)
+
+    @pytest.mark.skipif(not os.path.exists("/proc/meminfo"), reason="what is free is read in /proc")
+    def test_by_default_it_is_a_share_of_what_is_free(self, tmp_path):
+        assert 0 < free_memory(0.5) < 0.6 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 class TestStatus:
     def test_a_finished_run(self, raw, cache, tmp_path):
         Study.from_dict(raw, tmp_path / "run", cache=cache).run()
@@ -200,6 +260,16 @@ class TestStatus:
         )
         status.add({"event": "started", "at": 2.0, "key": "k", "kind": "load", "title": "model base"})
         assert status.alive is None and [*status.running] == ["k"]
+
+    def test_of_a_driver_on_another_machine_it_says_how_old_the_last_sign_of_life_is(self, tmp_path):
+        status, record = Status(), Record(tmp_path)
+        owner = {"host": "elsewhere", "pid": 7}
+        status.add({"event": "planned", "at": 100.0, "total": {"tune": 1}, "cached": {}, "owner": owner})
+        status.add({"event": "started", "at": 160.0, "key": "k", "kind": "tune", "title": "fine-tuning"})
+        assert "process 7 of elsewhere, last heard of 0:02:00 ago" in lines(status, record, now=280.0)[-1]
+        (tmp_path / "k.json").write_text("{}")  # the step tells how far it is
+        os.utime(tmp_path / "k.json", (270.0, 270.0))
+        assert "last heard of 0:00:10 ago" in lines(status, record, now=280.0)[-1]
 
     def test_no_run(self, tmp_path):
         said = CliRunner().invoke(app, ["status", str(tmp_path)])

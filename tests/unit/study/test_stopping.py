@@ -15,6 +15,7 @@ from small_study import study
 from vestige.errors import SpecError
 from vestige.finetune.workplace import working
 from vestige.study.engines.execute import packed
+from vestige.study.engines.settings import EngineSpec
 from vestige.study.spec import make_spec
 from vestige.study.steps.load import Load
 from vestige.study.steps.origin import Origin
@@ -47,6 +48,44 @@ def test_after_ctrl_c_the_user_knows_that_finished_work_is_kept(place, tmp_path)
     _, said = driver.communicate(timeout=60)
     assert driver.returncode == 130
     assert said == "stopped; finished work is kept, run the same command to go on\n"
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(place, tmp_path):
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study(place)))
+    command = [
+        sys.executable,
+        "-m",
+        "vestige.cli",
+        "run",
+        "study.yaml",
+        "--jobs",
+        "2",
+        "--cache",
+        "cache",
+        "--out",
+        "run",
+    ]
+    driver = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    events = tmp_path / "run/log/events.jsonl"
+    while not (events.exists() and "started" in events.read_text()) and driver.poll() is None:
+        time.sleep(0.02)
+    driver.terminate()
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 143
+    assert said == "stopped; finished work is kept, run the same command to go on\n"
+    assert '"outcome": "stopped"' in events.read_text().splitlines()[-1]
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_jobs_of_slurm_are_cancelled_with_their_driver_unless_it_is_detached(tmp_path, monkeypatch, detached):
+    slurm = pytest.importorskip("vestige.study.engines.slurm", reason="the engine slurm needs the extra `slurm`")
+    asked: list[list[str]] = []
+    monkeypatch.setattr(slurm.subprocess, "run", lambda command, **_: asked.append(command))
+    monkeypatch.setenv("VESTIGE_DETACHED", "1") if detached else monkeypatch.delenv("VESTIGE_DETACHED", raising=False)
+    engine = slurm.Slurm(EngineSpec(name="slurm"), tmp_path)
+    engine._jobs = [slurm._Job("7_0"), slurm._Job("7_1")]
+    engine.close()
+    assert asked == ([] if detached else [["scancel", "7_0", "7_1"]])
 
 
 def _heeds_ctrl_c():

@@ -67,16 +67,42 @@ class TestCacheThatGoesAway:
         with pytest.raises(DamageError, match="run again"):
             plan.cells[0].make({})
 
-    def test_results_were_removed_before_they_were_gathered(self, place, tmp_path, cache, monkeypatch):
+    def test_a_cell_that_was_removed_is_not_one_without_items(self, place, cache):
+        raw = study(place)
+        plan = make_plan(make_spec(raw), Given(), cache)
+        Study.from_dict(raw, cache / "run", cache=cache).run()
+        shutil.rmtree(plan.compares[0].folder)
+        shutil.rmtree(plan.compares[0].base.folder)
+        with pytest.raises(DamageError, match="run again"):
+            plan.compares[0].make({})
+        assert not plan.compares[0].folder.exists()
+
+    @pytest.mark.parametrize(
+        ("part", "times"), [("cells", 1), ("described", 1), ("read", 1), ("compared", 1), ("cells", 99)]
+    )
+    def test_results_were_removed_before_they_were_gathered(
+        self, place, run, tmp_path, cache, monkeypatch, part, times
+    ):
+        lost: list[Driver] = []
+
         def lose(driver):
             failures = drive(driver)
-            shutil.rmtree(cache / "cells")
+            if len(lost) < times:
+                shutil.rmtree(cache / part)
+            lost.append(driver)
             return failures
 
         drive = Driver.run
         monkeypatch.setattr(Driver, "run", lose)
-        with pytest.raises(DamageError, match="run again"):
-            Study.from_dict(study(place), tmp_path / "run", cache=cache).run()
+        asked = Study.from_dict(study(place), tmp_path / "run", cache=cache)
+        if times > 1:
+            with pytest.raises(DamageError, match="run again"):
+                asked.run()
+            return
+        asked.run()
+        assert len(lost) == 2, "they are made again at once"
+        for name in ("results.parquet", "comparisons.parquet", "cells.parquet"):
+            assert (tmp_path / "run" / name).read_bytes() == (run / name).read_bytes()
 
     @pytest.mark.parametrize("kind", ["file", "dangling link"])
     def test_a_cache_that_is_no_folder_is_named(self, place, tmp_path, cache, kind):

@@ -5,14 +5,15 @@ the answer points at the tokenizer's CLS token; of all windows of a question, th
 largest sum of start and end scores is the answer.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence, Task
 from vestige.errors import ModelError
@@ -23,6 +24,9 @@ from vestige.finetune.problems.base import Problem, limit_of
 from vestige.finetune.recipe import Recipe
 from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.tokens.align import Encoded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _NO_ANSWER = "no answer"
 _CHUNK = 256
@@ -38,7 +42,7 @@ class Answers(Problem):
     primary = "f1"
 
     @classmethod
-    def learn(cls, task: Task, recipe: Recipe) -> "Answers":
+    def learn(cls, task: Task, recipe: Recipe) -> Answers:
         texts = [s.annotations["answer_texts"] for s in task.corpus["train"]]
         if not any(texts):
             raise ModelError(f"task {task.name!r} has no answer in train", fix="answers are needed to train")

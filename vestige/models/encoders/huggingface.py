@@ -1,15 +1,16 @@
 """Any Hugging Face model as an Encoder, by what it can do and not by the name of its family."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from vestige.corpus.types import Sentence
 from vestige.digest import digest_chunks, digest_json
@@ -23,6 +24,9 @@ from vestige.models.surgery.anatomy import final_norm, watching
 from vestige.models.tokens.align import SPECIAL, Encode, Encoded, Overflow, align, encode_words, with_sink
 from vestige.models.tokens.chat import encode_chat, frame_of
 from vestige.models.tokens.prefix_space import with_prefix_space
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 TOLERANCE = 1e-5
 """How far a padded batch may be from the sentence run alone, relative to max(1, the layer's largest value)."""
@@ -114,7 +118,7 @@ class HuggingFaceEncoder:
             return has_sink(self)
         return self.reading.sink == "leave_out"
 
-    def sink_like(self, leave_out: bool) -> "HuggingFaceEncoder":
+    def sink_like(self, leave_out: bool) -> HuggingFaceEncoder:
         """The same model with `auto` decided as for the one that it is compared with."""
         if self.reading.sink != "auto" or self.leaves_out_first == leave_out:
             return self
@@ -252,11 +256,13 @@ class HuggingFaceEncoder:
             **({"reading": how} if (how := self.how_read()) else {}),
         }
 
-    def random_twin(self, seed: int = 1234) -> "HuggingFaceEncoder":
+    def random_twin(self, seed: int = 1234) -> HuggingFaceEncoder:
         """The same architecture with freshly drawn weights: what training gave, taken away.
 
         Built from the configuration; calling `init_weights` on a loaded model can be a no-op.
         """
+        from transformers import AutoModel
+
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             own_code = type(self.model).__module__.startswith("transformers_modules")  # it runs already

@@ -1,13 +1,17 @@
 """What makes two models the same: hashes of weights, configuration and tokenizer."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from vestige.digest import digest_chunks
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def weights_digest(model: torch.nn.Module) -> str:

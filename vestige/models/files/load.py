@@ -2,30 +2,20 @@
 
 Weights come from safetensors only, remote code is off, and after loading every tensor is
 compared with the file it came from: silently re-initialised weights would pass every other check.
+
+transformers, which takes seconds to import, is imported when a model is loaded: a study is planned without it.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import (
-    MODEL_FOR_CAUSAL_LM_MAPPING,
-    MODEL_FOR_MASKED_LM_MAPPING,
-    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-from transformers.utils import logging as transformers_logging
 
 from vestige.cache import cache_folder
 from vestige.errors import ModelError
@@ -36,6 +26,9 @@ from vestige.models.encoders.reading import Reading
 from vestige.models.encoders.telmo import is_telmo, load_telmo
 from vestige.models.files.sources import is_folder, model_folder
 from vestige.models.files.weights import check_config, check_nothing_left, check_weight_files, compare_with_files
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 RANDOM_TWIN_SEED = 1234
 _AS_CODE = "the folder brings code of its own: read it, and if you trust it, load_model(..., trust_remote_code=True)"
@@ -64,6 +57,8 @@ def load_model(
     spreads a model over devices, memory and disk. Further keywords are those of `Reading`:
     final_norm, sink, chat, part.
     """
+    from transformers import PreTrainedModel
+
     read = Reading(**reading)
     if device is not None:
         check_device(device)
@@ -135,6 +130,8 @@ def check_device(device: str) -> None:
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Keep transformers' bars and load reports off the screen; what they say is checked here."""
+    from transformers.utils import logging as transformers_logging
+
     verbosity = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
@@ -162,6 +159,8 @@ def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> PreTrainedT
     Of a folder without its files, as `model.save_pretrained()` alone leaves it, transformers makes a tokenizer that
     knows a handful of special tokens and no word at all.
     """
+    from transformers import AutoTokenizer
+
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
         tokenizer("a")  # some settings show only now that they are none
@@ -182,6 +181,8 @@ def load_backbone(
     reading: Reading,
 ) -> tuple[PreTrainedModel, PreTrainedModel | None]:
     """The backbone, and with `head` also the model that holds it and its language-model head."""
+    from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, AutoModel
+
     placing: dict[str, Any] = {}
     if device_map is not None:
         placing = {"device_map": device_map, "offload_folder": str(cache_folder() / "offload")}
@@ -229,10 +230,12 @@ def load_backbone(
 
 def _language_model(config: Any, folder: Path) -> Any:
     """The class with the head the configuration has: masked, else sequence to sequence, else causal."""
+    import transformers
+
     for mapping, kind in (
-        (MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM),
-        (MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoModelForSeq2SeqLM),
-        (MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM),
+        (transformers.MODEL_FOR_MASKED_LM_MAPPING, transformers.AutoModelForMaskedLM),
+        (transformers.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, transformers.AutoModelForSeq2SeqLM),
+        (transformers.MODEL_FOR_CAUSAL_LM_MAPPING, transformers.AutoModelForCausalLM),
     ):
         if type(config) in mapping:
             return kind
@@ -250,6 +253,8 @@ def find_tokenizer(
     given: PreTrainedTokenizerBase | str | Path, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerBase:
     """A tokenizer in memory is copied: the Encoder changes how it starts words, its owner's stays as it was."""
+    from transformers import PreTrainedTokenizerBase
+
     if isinstance(given, PreTrainedTokenizerBase):
         return deepcopy(given)
     return load_tokenizer(model_folder(given), trust_remote_code)

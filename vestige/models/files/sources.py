@@ -4,8 +4,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 
-from huggingface_hub import snapshot_download
-
 from vestige.digest import sha256_of_file
 from vestige.errors import ModelError
 from vestige.files import check_folder_files
@@ -65,6 +63,8 @@ def minilm_folder(verify: bool = False) -> Path:
 
 
 def _from_hub(source: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download
+
     try:
         folder = snapshot_download(
             source, revision=revision, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model", "*.py"]

@@ -1,18 +1,22 @@
 """Weight files: safetensors only, and what was loaded is what they hold."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from transformers import PreTrainedModel
 
 from vestige.errors import ModelError
 from vestige.files import check_file, load_json, read_file
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _SHARED_LAYERS = 200
 """ALBERT and its kin use one layer's weights many times, but no more often than this."""

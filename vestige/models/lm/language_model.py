@@ -6,15 +6,16 @@ is, the caller decides: the pre-trained head of a reference stays tied to the re
 embeddings, whatever fine-tuning did to those of the encoder below it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
-from transformers import PreTrainedModel
 
 from vestige.corpus.types import Sentence
 from vestige.errors import AnalysisError
@@ -22,6 +23,9 @@ from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.surgery.mixing import computing
 from vestige.models.tokens.align import Encoded
 from vestige.models.tokens.masking import Cloze
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Kind = Literal["masked", "causal", "permutation"]
 

@@ -4,17 +4,22 @@ Blocks are numbered from 0, layers from 0 (embeddings): block k computes layer k
 encoder-decoders `part` says whose blocks are meant.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from transformers import PreTrainedModel
 
 from vestige.errors import ModelError
 from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.surgery.unroll import Part, Parts, configs, find_parts, replace_list
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def freeze(model: PreTrainedModel, blocks: int | None, part: Part = "encoder") -> list[str]:

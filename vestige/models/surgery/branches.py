@@ -5,16 +5,20 @@ whose output plus a state of the block is the next state is a branch; it is the 
 token depends on the states of others, else the MLP. Sums are compared bit by bit.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Branch = Literal["attention", "mlp"]
 TITLES: dict[Branch, str] = {"attention": "attention", "mlp": "MLP"}

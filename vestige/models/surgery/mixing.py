@@ -7,20 +7,24 @@ computed once. Forward passes are the families' own; only what a block returns i
 results are those of the built models.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
-from transformers import PreTrainedModel
 
 from vestige.errors import ModelError
 from vestige.models.surgery.anatomy import final_norm
 from vestige.models.surgery.blocks import check_same_settings
 from vestige.models.surgery.unroll import Parts, find_parts, unroll
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Plan = tuple[int, ...]
 """Whose parts compute: first the embeddings', then every block's. 0 is the model, 1 the other."""

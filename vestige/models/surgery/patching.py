@@ -8,19 +8,23 @@ A patched run is always one of the first model with parts exchanged, its pooler 
 head is the same whichever model is the host.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from transformers import PreTrainedModel
 
 from vestige.errors import ModelError
 from vestige.models.surgery.branches import Branch, answering, find_branches, recording
 from vestige.models.surgery.mixing import Mixer, Plan, computing
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Site = Literal["block", "block weights", "attention", "mlp"]
 """Whose output is exchanged; `block weights`: the block itself, which computes on the host's states."""

@@ -1,18 +1,22 @@
 """What surgery works on: the blocks of a model, what lies before and after them; shared blocks unrolled."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
-from transformers import PreTrainedModel
 
 from vestige.errors import ModelError
 from vestige.models.surgery.anatomy import block_list, watching
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Part = Literal["encoder", "decoder"]
 

@@ -5,14 +5,17 @@ surface strings. Words that vanish in the tokenizer and words past the model's l
 recorded, never dropped silently.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, Literal
 
 from vestige.corpus.types import Sentence
 from vestige.errors import CorpusError, ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Overflow = Literal["truncate", "error", "cut"]
 """Of a sentence that is too long: leave its last words out, refuse it, or, where not even its first word fits, keep the

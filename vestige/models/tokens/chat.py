@@ -4,14 +4,18 @@ The whole message is encoded as text, the way an instruction-tuned model saw it 
 tokenizer's character offsets say which word a token came from.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Sequence
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from vestige.corpus.types import Sentence
 from vestige.errors import ModelError
 from vestige.models.tokens.align import SPECIAL, Encoded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _MARK = "vestigemark"
 

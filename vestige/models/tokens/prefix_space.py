@@ -1,7 +1,13 @@
 """Tokenizers that mark word starts by a space, made fit for words that are already split."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tokenizers import normalizers
-from transformers import PreTrainedTokenizerBase
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def with_prefix_space(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
+import scipy
 
 from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
@@ -57,5 +57,5 @@ def agreement(first: np.ndarray, second: np.ndarray, tops: Sequence[int] = (10, 
     ranks = np.argsort(first), np.argsort(second)
     return Agreement(
         {count: len(np.intersect1d(first[:count], second[:count])) / count for count in tops},
-        float(spearmanr(*ranks).statistic),
+        float(scipy.stats.spearmanr(*ranks).statistic),
     )

@@ -9,6 +9,7 @@ import os
 import selectors
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,14 +21,33 @@ _DIED = "its worker ended without an answer (killed, or out of memory)"
 _AGAIN = "run again (finished work is kept), with fewer jobs if memory was short"
 
 
+PROCESS = 600_000_000
+"""Bytes that a worker takes before it has loaded a model: its libraries."""
+SHARE = 0.8
+"""Of the memory that is free at the start, what steps may take together."""
+
+
 class Local(Engine):
-    """At most `jobs` processes at a time, and no more threads than there are cores, unless one step wants more."""
+    """At most `jobs` processes at a time, with no more threads than there are cores and no more memory than is free.
+
+    A step that wants more than there is runs alone.
+    """
 
     name = "local"
 
-    def __init__(self, jobs: int, log: Path, cores: int | None = None) -> None:
+    def __init__(
+        self,
+        jobs: int,
+        log: Path,
+        cores: int | None = None,
+        memory: int | None = None,
+        needs: Callable[[Step], int] = lambda step: 0,
+    ) -> None:
+        """`memory`: bytes that all steps may take together; `needs`: what a step takes, by estimate."""
         self.jobs, self.log = max(1, jobs), log
         self.cores = cores or max(self.jobs, _cores())
+        self.memory = memory or free_memory(SHARE)
+        self._needs = needs
         self._idle: list[subprocess.Popen[str]] = []
         self._busy: dict[subprocess.Popen[str], Step] = {}
 
@@ -35,8 +55,10 @@ class Local(Engine):
         if not self._busy:
             return True
         threads = sum(running.threads for running in self._busy.values())
+        taken = sum(PROCESS + self._needs(running) for running in (*self._busy.values(), step))
         alone = step.device != "cpu" and any(running.device == step.device for running in self._busy.values())
-        return len(self._busy) < self.jobs and threads + step.threads <= self.cores and not alone
+        fits = self.memory is None or taken <= self.memory
+        return len(self._busy) < self.jobs and threads + step.threads <= self.cores and fits and not alone
 
     def submit(self, step: Step) -> None:
         worker = self._idle.pop() if self._idle else _start()
@@ -74,6 +96,19 @@ class Local(Engine):
         for worker in (*self._busy, *self._idle):
             _end(worker)
         self._busy, self._idle = {}, []
+
+
+def free_memory(share: float) -> int | None:
+    """A share of the bytes that this machine, or the group of processes that we are in, has left; None if unknown."""
+    found = []
+    with suppress(OSError, ValueError, StopIteration, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
+    for most, used in (("max", "current"), ("limit_in_bytes", "usage_in_bytes")):  # of cgroup 2 and 1
+        group = Path("/sys/fs/cgroup") if most == "max" else Path("/sys/fs/cgroup/memory")
+        with suppress(OSError, ValueError):  # no limit is the word max
+            found.append(int((group / f"memory.{most}").read_text()) - int((group / f"memory.{used}").read_text()))
+    return int(share * max(0, min(found))) if found else None
 
 
 def _cores() -> int:

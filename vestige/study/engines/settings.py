@@ -1,6 +1,7 @@
 """Settings of engines: in a study file under `engine:`, or as flags. They change where and when, never a number."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -50,7 +51,10 @@ class EngineSpec(BaseModel):
     minutes: Count | dict[Kind, Count] = 60
     """Of a SLURM job, for all or by kind of step: load, tune, extract, analyse, compare."""
     memory: Size | dict[Kind, Size] | None = None
-    """Of a step, for all or by kind: `4 GB`."""
+    """Of a step, for all or by kind: `4 GB`. Where nothing is said, `local` goes by an estimate."""
+    together: Size | None = None
+    """What the steps that run at a time on this machine may take of its memory (`local`); by default 80 % of what is
+    free at the start. A step that takes more runs alone."""
     gpus: NotNegative | dict[Kind, NotNegative] | None = None
     """Of a step that runs on one (`--device cuda`), for all or by kind; by default one. Ray takes fractions."""
     pack: Count = 8
@@ -75,8 +79,8 @@ class EngineSpec(BaseModel):
         return 0 if step.device == "cpu" else 1 if asked is None else asked
 
 
-def make_engine(settings: EngineSpec, record: Record, memory: Memory) -> Engine:
-    """The engine that is asked for."""
+def make_engine(settings: EngineSpec, record: Record, memory: Memory, needs: Mapping[str, int] | None = None) -> Engine:
+    """The engine that is asked for; `needs`: by key, the memory that steps take by estimate."""
     name = settings.name or ("local" if (settings.jobs or 1) > 1 else "inline")
     if name == "inline":
         from vestige.study.engines.inline import Inline
@@ -85,7 +89,13 @@ def make_engine(settings: EngineSpec, record: Record, memory: Memory) -> Engine:
     if name == "local":
         from vestige.study.engines.local import Local
 
-        return Local(settings.jobs or 1, record.folder)
+        estimated = needs or {}
+        return Local(
+            settings.jobs or 1,
+            record.folder,
+            memory=settings.together,
+            needs=lambda step: settings.of("memory", step) or estimated.get(step.key, 0),
+        )
     try:
         if name == "ray":
             from vestige.study.engines.ray import RayEngine

@@ -31,6 +31,8 @@ _LOOK_EVERY = 5.0
 _GATHER = 5.0
 """Seconds that a short step waits for others to share a job with, while other jobs are under way."""
 _POLL = 0.5
+DETACHED = "VESTIGE_DETACHED"
+"""Set for a driver that is a job itself."""
 _LOST = "its SLURM job ended without an answer (cancelled, killed or out of memory)"
 _AGAIN = "see the log of the job; give the step more memory or minutes (engine: memory, minutes)"
 
@@ -177,8 +179,9 @@ class Slurm(Engine):
         return any((self.answers / f"{step.key}.json").exists() for job in self._jobs for step in job.steps)
 
     def close(self) -> None:
-        for job in self._jobs:
-            subprocess.run(["scancel", job.number], capture_output=True, check=False)
+        """Cancel what is queued or runs; the jobs of a detached driver go on, as it may only have run out of time."""
+        if self._jobs and not os.environ.get(DETACHED):
+            subprocess.run(["scancel", *(job.number for job in self._jobs)], capture_output=True, check=False)
         self._jobs, self._ready = [], []
 
 

@@ -15,7 +15,8 @@ from pydantic import TypeAdapter
 from vestige.analyses import find_analysis
 from vestige.analyses.base import NO_TASK, Analysis, Inputs, Own, check_rows, check_tables
 from vestige.analyses.schema import ROW, typed
-from vestige.cache import demand, remove, writing
+from vestige.cache import demand, reading, remove, writing
+from vestige.checksums import read_checksums
 from vestige.corpus.store import read_task
 from vestige.digest import digest_json
 from vestige.study.steps.origin import Origin, tunable
@@ -118,9 +119,16 @@ class Cell(Step):
         loaded = [folder for side in self.sides if reads for folder in side.origin.folders(self.root)]
         return loaded if self.own is None else [*loaded, Path(self.own["folder"])]
 
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables that it left beside its rows, as it listed them: a folder that has gone lists none."""
+        with reading(self.folder):
+            names = [Path(name) for name in read_checksums(self.folder)]
+        return sorted(name.stem for name in names if name.suffix == ".parquet" and name.stem != "rows")
+
     def has(self, table: str) -> bool:
         """Whether it left this table beside its rows."""
-        return (self.folder / f"{table}.parquet").exists()
+        return table in self.tables
 
     def make(self, memory: Memory) -> None:
         import torch
@@ -196,14 +204,14 @@ def params_hash(cell: Cell) -> str:
 
 def read_rows(cell: Cell) -> pd.DataFrame:
     """The rows of a finished cell."""
-    demand(cell.folder)
-    return typed(pq.read_table(cell.folder / "rows.parquet").to_pandas(), ROW)
+    with reading(cell.folder):
+        return typed(pq.read_table(cell.folder / "rows.parquet").to_pandas(), ROW)
 
 
 def read_table(name: str, cell: Cell) -> pd.DataFrame:
     """A table that a finished cell left beside its rows: `items`, a row per scored word, for example."""
-    demand(cell.folder)
-    return pq.read_table(cell.folder / f"{name}.parquet").to_pandas()
+    with reading(cell.folder):
+        return pq.read_table(cell.folder / f"{name}.parquet").to_pandas()
 
 
 def _columns_table(items: dict[str, np.ndarray]) -> pa.Table:

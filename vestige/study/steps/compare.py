@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vestige.cache import demand, writing
+from vestige.cache import reading, writing
 from vestige.digest import digest_chunks, digest_json
 from vestige.study.steps.analyse import Cell
 from vestige.study.steps.step import Memory, Step
@@ -73,13 +73,13 @@ class Compare(Step):
 
     def table(self, name: str) -> pd.DataFrame:
         """`comparisons` or `neuron_changes`, without the columns that say what was compared."""
-        demand(self.folder)
-        return pq.read_table(self.folder / f"{name}.parquet").to_pandas()
+        with reading(self.folder):
+            return pq.read_table(self.folder / f"{name}.parquet").to_pandas()
 
     def notes(self) -> list[str]:
         """Why something could not be compared."""
-        demand(self.folder)
-        return json.loads((self.folder / NOTES).read_text(encoding="utf-8"))
+        with reading(self.folder):
+            return json.loads((self.folder / NOTES).read_text(encoding="utf-8"))
 
 
 def compare_step(

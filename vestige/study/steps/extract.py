@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from vestige.cache import demand, remove, writing
+from vestige.cache import reading, remove, writing
 from vestige.corpus.store import read_task
 from vestige.errors import naming
 from vestige.study.steps.origin import Origin, read_facts
@@ -115,8 +115,8 @@ class Extract(Step):
 
     def facts(self) -> dict[str, Any]:
         """What was counted: `tokens` of the corpus, and losses of every split."""
-        demand(self.folder)
-        return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
+        with reading(self.folder):
+            return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
 
 
 def _bytes(folder: Path) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vestige.cache import demand
+from vestige.cache import demand, reading
 from vestige.errors import ModelError, SpecError
 from vestige.models.encoders.encoder import Encoder
 from vestige.models.files.sources import model_folder
@@ -69,8 +69,8 @@ def facts_folder(cache: Path, key: str) -> Path:
 def read_facts(cache: Path, key: str) -> dict[str, Any]:
     """What was found when a model was loaded: shape, fingerprint, whether a sink is left out."""
     folder = facts_folder(cache, key)
-    demand(folder)
-    return json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    with reading(folder):
+        return json.loads((folder / FACTS).read_text(encoding="utf-8"))
 
 
 def load_source(source: Mapping[str, Any], name: str, head: bool = False, cache: Path | None = None) -> Encoder:

@@ -102,7 +102,7 @@ def restore(text: str) -> Step:
             plain[name] = made(**plain[name])
     if "base" in plain and kind is Compare:
         plain["base"] = _cell(plain["base"])
-        plain["tuned"] = tuple(map(_cell, plain["tuned"]))
+        plain |= {name: tuple(map(_cell, plain[name])) for name in ("tuned", "outside")}
     return kind(**plain)
 
 

@@ -1,22 +1,19 @@
 """Damage every artefact of a study in every way, run it again, and see what a user would get.
 
-    python tests/faults.py docs/faults.md        # all faults; writes benchmarks/results/faults.json and the page
-
 A small study (a tiny BERT, fine-tuned; layer probes and neurons) is run once. Its cache is copied for every fault and
 one file or folder of it is damaged. What reads the artefact is taken away, so that it must be read again. The tables
-of the second run are compared with those of the first, byte by byte.
+of the second run are compared with those of the first, byte by byte. `benchmarks/faults.py` tries all of them,
+`tests/unit/study/test_faults.py` every third.
 """
 
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait sleep: spinning ruins a busy machine
 
-import json
 import logging
 import shutil
 import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,8 +32,6 @@ from vestige.probes.elastic_net import path as penalty_path
 from vestige.study.finished import StudyRun
 from vestige.study.run import Study
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "faults.json"
 PATIENCE = 300
 """Seconds after which a run counts as one that hangs."""
 
@@ -100,7 +95,10 @@ class Prepared:
 
     def damaged(self) -> list[Path]:
         """Artefacts of the cache that are not as they were written."""
-        patterns = ("cells/*", "representations/*/*", "models/[!.]*", "models/[!.]*/checkpoint-*")
+        patterns = (
+            "cells/*", "representations/*/*", "models/[!.]*", "models/[!.]*/checkpoint-*", "described/*", "read/*",
+            "compared/*",
+        )  # fmt: skip
         return [path for pattern in patterns for path in self.cache.glob(pattern) if not cache.whole(path)]
 
     def tables(self) -> dict[str, bytes]:
@@ -271,6 +269,14 @@ KINDS: dict[str, tuple[str, list[str], list[str]]] = {
         [f"{_REPRESENTATIONS}/{n}" for n in ("manifest.json", "index.npy", "layer01.npy", "checksums.json")],
         [_REPRESENTATIONS],
     ),
+    "model facts": ("unread", [f"cache/described/*/{n}" for n in ("model.json", "checksums.json")], ["cache/described/*"]),
+    "token counts": ("unread", [f"cache/read/*/{n}" for n in ("corpus.json", "checksums.json")], ["cache/read/*"]),
+    "comparison": (
+        "finished",
+        [f"cache/compared/*/{n}" for n in ("comparisons.parquet", "notes.json", "checksums.json")],
+        ["cache/compared/*"],
+    ),
+    "record of a step": ("unread", ["cache/records/*.json"], ["cache/records"]),
     "task": ("unread", ["cache/tasks/*.json"], ["cache/tasks"]),
     "tuned model": (
         "unread",
@@ -411,49 +417,19 @@ def _logged() -> Iterator[list[str]]:
 
 GOOD = ("made again", "right", "clear error")
 BAD = ("raw", "wrong", "hang")
-PAGE = """# Damaged artefacts
-
-*Written by `python tests/faults.py docs/faults.md` from benchmarks/results/faults.json. Do not edit.*
-
-A small study is run once: a tiny BERT and two checkpoints of its fine-tuning, layer probes and neurons. Then every kind
-of file and folder that it left is damaged, whatever was made from it is taken away, and the study is run again. One file
-and the folder of every kind are damaged in every way: {ways}. The other files are {common}.
-
-*Made again*: the damage was reported in one line, and all tables have the same bytes as before. *Right*:
-the tables have the same bytes and there was nothing to report (a folder that is gone is simply made). *Clear error*:
-an error that names the file and says what to do. *Raw* would be an
-exception of another kind, *wrong* other tables without an error, or something lost behind a link, *hang* no end
-after {patience} seconds.
-
-{table}
-"""
 
 
-def page(results: list[dict[str, str]]) -> str:
-    """docs/faults.md."""
-    columns = (*GOOD, *BAD)
-    rows = [["artefact", "tried", *columns]]
-    for kind in (*KINDS, "all"):
-        found = Counter(row["result"] for row in results if kind in (row["kind"], "all"))
-        rows.append([kind, str(sum(found.values())), *(str(found[column]) for column in columns)])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    lines.insert(1, f"| :-- |{' --: |' * (len(columns) + 1)}")
-    return PAGE.format(ways=", ".join(WAYS), common=", ".join(COMMON), patience=PATIENCE, table="\n".join(lines))
-
-
-def main(target: str) -> None:
-    """Try all, and write what came of it."""
+def try_all(known: list[dict[str, str]], keep: Callable[[list[dict[str, str]]], None]) -> None:
+    """Every fault that is not among those known, and what came of it; all are kept after each."""
+    found = {row["fault"]: row for row in known}
     with TemporaryDirectory() as folder, patch("os.fsync"):
         prepared = prepare(Path(folder) / "study")
-        results = []
-        for number, fault in enumerate(faults()):
+        for fault in faults():
+            if str(fault) in found:
+                continue
             outcome = attempt(prepared, fault)
-            results.append({"kind": fault.kind, "fault": str(fault), "result": outcome.result, "said": outcome.said})
-            if outcome.result in BAD or number % 25 == 0:
-                print(number, fault, outcome, file=sys.stderr, flush=True)
-    RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    Path(target).write_text(page(results))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+            found[str(fault)] = {
+                "kind": fault.kind, "fault": str(fault), "result": outcome.result, "said": outcome.said
+            }  # fmt: skip
+            keep([found[str(each)] for each in faults() if str(each) in found])
+            print(fault, outcome, file=sys.stderr, flush=True)
