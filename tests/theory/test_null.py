@@ -31,7 +31,7 @@ ANALYSES = {
     "edges": {"edge_probe": {"tasks": ["arcs/dependency_arcs"], "inputs": ["top", "mix"], **QUICK_EDGES}},
     "code": {"description_length": {"tasks": ["words/upos"], "control": False}},
     "neurons": {"neurons": {"tasks": ["words/upos"], **QUICK_NEURONS}},
-    "information": {"v_information": {"tasks": ["words/upos"], "context": False, "resamples": 50}},
+    "information": {"v_information": {"tasks": ["words/upos"], "context": False}},
 }
 AXES_MATTER = ("neurons",)
 

@@ -130,12 +130,13 @@ def _left(base: Cell, tuned: Cell, metric: Metric) -> bool:
 
 
 def _reader(base: Cell, tuned: Sequence[Cell]) -> Callable[[str], Tables]:
-    """Reads every table once."""
+    """Reads every table once; a base that has no reference lacks those of contrasts, which are read from the others."""
     known: dict[str, Tables] = {}
 
     def read(name: str) -> Tables:
         if name not in known:
-            known[name] = read_table(name, base), [read_table(name, cell) for cell in tuned]
+            runs = [read_table(name, cell) for cell in tuned]
+            known[name] = read_table(name, base) if base.has(name) else runs[0], runs
         return known[name]
 
     return read
