@@ -34,7 +34,7 @@ ANALYSES = {
         "concepts": {"tasks": ["words/upos"], "clusters": 10, "n": 400, "groups": 5, "shuffles": 5, "seeds": 3}
     },
     "neurons": {"neurons": {"tasks": ["words/upos"], **QUICK_NEURONS}},
-    "information": {"v_information": {"tasks": ["words/upos"], "context": False, "tolerance": 0.02}},
+    "information": {"v_information": {"tasks": ["words/upos"], "context": False}},
 }
 AXES_MATTER = ("neurons",)
 

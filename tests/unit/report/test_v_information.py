@@ -58,8 +58,8 @@ GAINED = contrast("gained", [0.0, 0.0, 0.021], ["unchanged", "undecided", "undec
 def test_what_is_lost_opens_the_report_with_its_bits_and_layers():
     (said,) = page(reading(LOST, GAINED), "v_information").answers
     assert said.text == (
-        "Linear probes lack up to 0.131 bits per word about part of speech (layers 1 and 2, most at layer 2) beside "
-        "what the tuned layer still gives."
+        "Linear probes read up to 0.131 bits per word about part of speech (layers 1 and 2, most at layer 2) from the "
+        "base\u2019s layers that the tuned ones do not give."
     )
     assert (said.topic, said.model, said.kind) == ("kind", "tuned", "lower")
 
@@ -67,11 +67,12 @@ def test_what_is_lost_opens_the_report_with_its_bits_and_layers():
 def test_what_is_gained_too():
     gained = GAINED.assign(verdict=["unchanged", "undecided", "higher"])
     (said,) = page(reading(LOST, gained), "v_information").answers
-    assert said.text.endswith("; they find 0.021 bits per word about part of speech (layer 2) that the base\u2019s "
-                              "layer does not give.")  # fmt: skip
+    assert said.text.endswith(
+        ", and 0.021 bits per word about part of speech (layer 2) from the tuned layers that the base\u2019s do not give."
+    )
     alone = contrast("lost", [0.0] * 3, ["undecided"] * 3)
     (said,) = page(reading(alone, gained), "v_information").answers
-    assert said.text.startswith("Linear probes find 0.021 bits per word") and said.kind == "higher"
+    assert said.text.startswith("Linear probes read 0.021 bits per word") and said.kind == "higher"
 
 
 def test_without_a_verdict_nothing_opens_it():

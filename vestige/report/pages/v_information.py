@@ -1,11 +1,13 @@
 """V-information: bits that came or went, and an explorer of the words and constructions behind them."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
 from vestige.analyses.information_groups import KINDS
 from vestige.analyses.metric import Metric
+from vestige.analyses.v_information import VInformation
 from vestige.comparison.differences import LEAST_SENTENCES
 from vestige.report import changes, default, numbers
 from vestige.report.reading import Part, Reading
@@ -47,7 +49,7 @@ def page(reading: Reading, analysis: str) -> Page:
     found.answers = _answers(reading, parts)
     if any("lost" in set(part.rows["metric"]) for part in parts):
         found.limits = [
-            "bits lost and gained are those that linear probes find with this much training data: a property that is "
+            "Bits lost and gained are those that linear probes find with this much training data: a property that is "
             "written differently, so that no linear probe reads it, counts as lost; a second view of a property that "
             "each model shows only noisily counts as lost and gained at once."
         ]
@@ -63,8 +65,8 @@ def _explore(reading: Reading, part: Part, section: Section, lead: str) -> None:
         block = Block(
             f"Which words: {model}" if rows["model"].nunique() > 1 else "Which words",
             "Mean pointwise V-information of groups of words in the base and the tuned model. A group is shown where "
-            f"it has enough words in at least {LEAST_SENTENCES} sentences; intervals are over sentences, and q is "
-            "corrected for all groups, layers and tasks.",
+            f"it has at least {_least(reading, part)} words in at least {LEAST_SENTENCES} sentences; intervals are "
+            "over sentences, and q is corrected for all groups, layers and tasks.",
         )
         block.findings = list(_sentences(reading, part, metric, str(model), mine, lead))
         shown = mine[mine["verdict"].isin(["lower", "higher"])]
@@ -76,6 +78,12 @@ def _explore(reading: Reading, part: Part, section: Section, lead: str) -> None:
             if len(own := mine[mine["subset"] == kind]):
                 block.folded.append(Folded(f"{title}: all groups and layers", tables=[_by_layer(metric, own, title)]))
         section.blocks.append(block)
+
+
+def _least(reading: Reading, part: Part) -> int:
+    """How many words a group needs to be shown."""
+    kept = reading.cells.loc[reading.cells["params"] == part.params, "parameters"]
+    return int(json.loads(kept.iloc[0]).get("least_words", VInformation.least_words))
 
 
 def _sentences(
@@ -173,12 +181,11 @@ def _answers(reading: Reading, parts: Sequence[Part]) -> list[Answer]:
     for model in models:
         lost, gained = ([_bits_of(part, model, name) for part in parts] for name in ("lost", "gained"))
         lost, gained = [one for one in lost if one], [one for one in gained if one]
-        text = f"Linear probes lack {listing(lost)} beside what the tuned layer still gives" if lost else ""
-        if gained:
-            more = f"they find {listing(gained)} that the base\u2019s layer does not give"
-            text = f"{text}; {more}" if text else capital(more.replace("they", "linear probes", 1))
-        if text:
-            found.append(Answer("kind", model, f"{text}.", "lower" if lost else "higher"))
+        said = [f"{listing(lost)} from the base\u2019s layers that the tuned ones do not give"] if lost else []
+        said += [f"{listing(gained)} from the tuned layers that the base\u2019s do not give"] if gained else []
+        if said:
+            text = f"Linear probes read {', and '.join(said)}."
+            found.append(Answer("kind", model, text, "lower" if lost else "higher"))
         elif all(none := [_none(part, model) for part in parts]):
             text = f"No V-information about {listing(none)} is lost or gained at any layer, within the margin."
             found.append(Answer("kind", model, text, "unchanged"))
