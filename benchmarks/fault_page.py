@@ -7,9 +7,11 @@ from statistics import mean
 from typing import Any
 
 import fault_study
-from damage import BAD, COMMON, GOOD, WAYS
+from damage import BAD, COMMON, GOOD, PATIENCE, WAYS, faults
 from damage import KINDS as ARTEFACTS
 
+GOAL = 20
+"""Moments at which every fault is tried."""
 PAGE = Path(__file__).parents[1] / "docs" / "faults.md"
 TEXT = """# What becomes of a study when machines fail
 
@@ -20,7 +22,8 @@ TEXT = """# What becomes of a study when machines fail
 A small study of {steps} steps (a tiny BERT, two runs of its fine-tuning and a checkpoint, hidden states, layer probes,
 a comparison) is run to its end once. Then, for every fault and moment, it is started with an empty cache, the fault
 happens at a moment drawn from the whole length of the run, and the study is started again where its driver has ended.
-All tables are then compared with those of the undisturbed run, byte for byte.
+All tables are then compared with those of the undisturbed run, byte for byte. Faults with fewer than {goal} tries have
+not been tried to the end yet.
 
 {moments}
 
@@ -38,12 +41,13 @@ when it happened.
 
 A study is run once: a tiny BERT and two checkpoints of its fine-tuning, layer probes and neurons. Then every kind of
 file and folder that it left is damaged, whatever was made from it is taken away, and the study is run again. One file
-and the folder of every kind are damaged in every way: {ways}. The other files are {common}.
+and the folder of every kind are damaged in every way: {ways}. The other files are {common}. Tried so far: {tried} of
+{every} faults.
 
 *Made again*: the damage was reported in one line, and all tables have the same bytes as before. *Right*: the tables
 have the same bytes and there was nothing to report (a folder that is gone is simply made). *Clear error*: an error that
 names the file and says what to do. *Raw* would be an exception of another kind, *wrong* other tables without an error,
-or something lost behind a link, *hang* no end after {patience} seconds.
+or something lost behind a link, *hang* no end after {short} seconds.
 
 {damage}
 """
@@ -106,11 +110,15 @@ def page(kept: dict[str, Any]) -> str:
     tried = kept.get("moments", {})
     return TEXT.format(
         steps=kept["steps"],
+        goal=GOAL,
         moments=moments(tried, kept["steps"]),
         patience=fault_study.PATIENCE,
         what="\n".join(f"- *{name}*: {what}" for name, what in WHAT.items() if tried.get(name)),
         ways=", ".join(WAYS),
         common=", ".join(COMMON),
+        short=PATIENCE,
+        tried=len(kept.get("damage", [])),
+        every=len(faults()),
         damage=damage(kept.get("damage", [])),
     )
 

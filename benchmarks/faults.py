@@ -35,7 +35,6 @@ from fault_study import PATIENCE, RAW, Driver, Place, begun, events, made, prepa
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "faults.json"
-TRIES = 20
 
 
 @dataclass
@@ -256,11 +255,11 @@ _places: list[Place] = []
 def main() -> None:
     """Try what is asked for, and write the page."""
     from fault_kinds import KINDS
-    from fault_page import write
+    from fault_page import GOAL, write
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=[*KINDS, "damage"])
-    parser.add_argument("--tries", type=int, default=TRIES)
+    parser.add_argument("--tries", type=int, default=GOAL)
     parser.add_argument("--write", action="store_true", help="only the page, from the kept results")
     parser.add_argument("--quick", action="store_true", help="a few faults once, as JSON; nothing is kept")
     asked = parser.parse_args()

@@ -115,6 +115,8 @@ class _Maker:
     root: Path
     plan: Plan
     tasks: dict[str, Task] = field(default_factory=dict)
+    rows: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """By corpus, splits and pooling, how many vectors there are at most."""
 
     def __post_init__(self) -> None:
         wanted = [task for analysis in self.spec.analyses for task in analysis.tasks]
@@ -173,8 +175,15 @@ class _Maker:
             representations=folders,
             how=how,
             on_unknown=compute.on_unknown,
-            rows={pooling: _most_rows(read, splits, pooling) for pooling in poolings},
+            rows={pooling: self._most_rows(corpus, splits, pooling) for pooling in poolings},
         )
+
+    def _most_rows(self, corpus: str, splits: list[str], pooling: str) -> int:
+        """As the function of that name; counted once for all models."""
+        place = (corpus, *splits, pooling)
+        if place not in self.rows:
+            self.rows[place] = _most_rows(self.corpora[corpus], splits, pooling)
+        return self.rows[place]
 
     def _placed(self, name: str) -> list[str]:
         """What the kind of device adds to the name of a result: nothing on a CPU; numbers of others differ slightly."""
