@@ -8,10 +8,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_mutual_info_score
+import scipy
 from threadpoolctl import threadpool_limits
 
 BATCH = 1024
@@ -52,6 +49,9 @@ def k_means(rows: np.ndarray, count: int, seed: int) -> Clusters:
     has the same clusters under the same seed, but for rounding. Rows that are equal can leave clusters empty. One
     thread, so that sums are rounded alike everywhere.
     """
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
+
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -62,7 +62,7 @@ def k_means(rows: np.ndarray, count: int, seed: int) -> Clusters:
 
 def shared(one: Clusters, other: Clusters) -> np.ndarray:
     """(clusters of one, clusters of the other): how many items are in both."""
-    cells = coo_array((np.ones(len(one.of)), (one.of, other.of)), shape=(one.count, other.count))
+    cells = scipy.sparse.coo_array((np.ones(len(one.of)), (one.of, other.of)), shape=(one.count, other.count))
     return cells.toarray()
 
 
@@ -93,5 +93,7 @@ def pure_labels(clusters: Clusters, labels: np.ndarray, purity: float, *, least:
 
 def agreement(one: Clusters, other: Clusters, items: np.ndarray | None = None) -> float:
     """Adjusted mutual information (Vinh et al. 2010) on all or some items: 1 of equal clusterings, 0 by chance."""
+    from sklearn.metrics import adjusted_mutual_info_score
+
     chosen = slice(None) if items is None else items
     return float(adjusted_mutual_info_score(one.of[chosen], other.of[chosen]))

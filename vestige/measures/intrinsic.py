@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from sklearn.neighbors import NearestNeighbors
+import scipy
 
 NEAR = 0.02
 """Vectors closer than this share of the distance that nine tenths have their first neighbour within count as one.
@@ -87,6 +86,8 @@ def _distinct(nearest: "_Nearest", reach: float) -> np.ndarray:
     close = np.flatnonzero(nearest.distances[:, 0] <= reach)
     if not len(close):
         return everyone
+    from sklearn.neighbors import NearestNeighbors
+
     finder = NearestNeighbors(radius=reach, algorithm="brute").fit(nearest.points[close])
     near = finder.radius_neighbors(return_distance=False)
     copies = [number for number, others in enumerate(near) if len(others) and others.min() < number]
@@ -97,6 +98,8 @@ class _Nearest:
     """Distances of every point to its nearest others."""
 
     def __init__(self, points: np.ndarray) -> None:
+        from sklearn.neighbors import NearestNeighbors
+
         self.points, self.able = points, len(points) > 1
         if not self.able:
             return
@@ -121,7 +124,7 @@ class _Nearest:
         two = np.take_along_axis(self.distances[asked], places, 1)
         short = np.flatnonzero((~gone).sum(1) < 2)
         if len(short):
-            others = cdist(self.points[asked[short]], self.points[asked])
+            others = scipy.spatial.distance.cdist(self.points[asked[short]], self.points[asked])
             others[np.arange(len(short)), short] = np.inf
             two[short] = np.sort(others, axis=1)[:, :2]
         return two[:, 0], two[:, 1]
