@@ -86,32 +86,35 @@ def least_loss_probe(
 
 
 def _walk(fit: Callable[..., Fit], dev: tuple[Features | Beside, Tensor], rows: int) -> tuple[float, Tensor]:
-    """The ridge of least cross-entropy on dev, and weights to start from.
+    """The ridge of least cross-entropy on dev, and weights to start from: those of the next stronger one.
 
     The walk ends with a strength between two that are worse. A parabola through the three (over the logarithm of the
     strength) says where between them the least lies: a choice among fixed strengths would jump where two are nearly as
-    good, and copies of one model would be read under other ridges.
+    good, and copies of one model would be read under other ridges. For the same reason the last fit does not start from
+    the best: a fit that ends within the tolerance remembers from where it came.
     """
     losses: dict[int, float] = {}
+    weights: dict[int, Tensor] = {}
 
-    def tried(place: int, start: Tensor | None) -> Tensor:
+    def tried(place: int, start: Tensor | None) -> float:
         found = fit(RIDGES[place] / rows, start, SLACK)
-        losses[place] = -float(_gold(found, *dev).mean())
-        return found.weights
+        weights[place], losses[place] = found.weights, -float(_gold(found, *dev).mean())
+        return losses[place]
 
-    best, weights = FIRST, tried(FIRST, None)
+    best = FIRST
+    tried(best, None)
     for step in (1, -1):
         while 0 <= (place := best + step) < len(RIDGES) and place not in losses:
-            other = tried(place, weights)
-            if losses[place] >= losses[best]:
+            if tried(place, weights[best]) >= losses[best]:
                 break
-            best, weights = place, other
+            best = place
     at, around = np.log(RIDGES[best]), [place for place in (best - 1, best + 1) if place in losses]
     if len(around) == 2:
         x = np.log([RIDGES[place] for place in (*around, best)])
         curve = np.polyfit(x - at, [losses[place] for place in (*around, best)], 2)
         at += -curve[1] / (2 * curve[0]) if curve[0] > 0 else 0.0
-    return float(np.exp(at)) / rows, weights
+    stronger = [place for place in losses if np.log(RIDGES[place]) >= at - 1e-9]
+    return float(np.exp(at)) / rows, weights[max(stronger)]
 
 
 def _gold(fit: Fit, rows: Features | Beside, labels: Tensor) -> np.ndarray:
