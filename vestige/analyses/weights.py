@@ -155,16 +155,21 @@ def _report(outcome: Outcome, found: Sequence[Change]) -> None:
             outcome.add("stable_rank", float(np.mean(ranks)), **{**where, "n": len(ranks)})
             if layer is not None:
                 outcome.add("spectral_norm", max(one.spectral or 0.0 for one in matrices), **where)
-    words = next((one for one in found if one.tenths is not None), None)
-    if words is not None and words.tenths is not None:
-        for tenth, (changed, squared) in enumerate(words.tenths.T, start=1):
-            if squared:
-                n = words.rows * tenth // TENTHS - words.rows * (tenth - 1) // TENTHS
-                outcome.add("embedding_change", sqrt(changed / squared), axis=VOCABULARY.name, x=tenth, n=n)
+    _report_embeddings(outcome, found)
     rounded, squared = sum(one.rounded for one in backbone), sum(one.squared for one in backbone)
     outcome.add("changed_tensors", sum(one.differs for one in found), n=len(found))
     outcome.add("rounding", sqrt(rounded / squared) if squared else 0.0)
     _absent(outcome)
+
+
+def _report_embeddings(outcome: Outcome, found: Sequence[Change]) -> None:
+    """Rows of word embeddings by tenth of the vocabulary."""
+    words = next((one for one in found if one.tenths is not None), None)
+    if words is not None and words.tenths is not None:
+        for tenth, (changed, squared) in enumerate(words.tenths.T, start=1):
+            if squared:
+                n = sum(number * TENTHS // words.rows == tenth - 1 for number in range(words.rows))
+                outcome.add("embedding_change", sqrt(changed / squared), axis=VOCABULARY.name, x=tenth, n=n)
 
 
 def _absent(outcome: Outcome) -> None:

@@ -29,6 +29,7 @@ from vestige.study.steps.compare import Compare, compare_step
 from vestige.study.steps.extract import Extract
 from vestige.study.steps.load import Load
 from vestige.study.steps.step import Step
+from vestige.study.without_corpus import NOT_OF_TWINS, cells_without_corpus
 
 
 @dataclass
@@ -86,8 +87,7 @@ def make_plan(spec: StudySpec, given: Given, cache: str | Path | None = None) ->
             maker.extract(name, run, corpus)
     for name, run, corpus in plan.extracts:
         plan.cells += maker.cells(name, run, corpus)
-    for name, run in named.origins:
-        plan.cells += maker.cells_without_corpus(name, run)
+    plan.cells += cells_without_corpus(spec, named, root)
     plan.compares += _compares(spec, plan.cells, str(root))
     plan.notes += [note for analysis in spec.analyses for note in _run_once(analysis)]
     used = {step.task_file for step in plan.steps.values() if hasattr(step, "task_file")}
@@ -200,7 +200,7 @@ class _Maker:
             two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
             if not analysis.reads(name) or (two and reference is None and not parameters.alone):
                 continue
-            if baseline and parameters.needs & _NOT_OF_TWINS:
+            if baseline and parameters.needs & NOT_OF_TWINS:
                 continue
             named = (wanted.partition("/") for wanted in analysis.tasks)
             labels = [label for in_corpus, _, label in named if in_corpus == corpus]
@@ -246,42 +246,6 @@ class _Maker:
             own=own,
         )
 
-    def cells_without_corpus(self, name: str, run: int) -> Iterator[Cell]:
-        """The cells of analyses that read no corpus, one for every model and, where these take two, its reference."""
-        spec, compute = self.spec, self.spec.compute
-        mine, above = self.plan.named.origins[name, run], spec.reference_of(name) or ""
-        for analysis in spec.analyses:
-            parameters = analysis.parameters
-            two, baseline = parameters.models == 2, spec.models[name].random_twin_of is not None
-            reference = self.plan.named.origins.get((above, 0)) if two else None
-            if parameters.levels or not analysis.reads(name) or (two and reference is None and not parameters.alone):
-                continue
-            if (baseline or _is_twin(spec, above if two else "")) and parameters.needs & _NOT_OF_TWINS:
-                continue
-            origins = [origin for origin in (mine, reference) if origin is not None]
-            side, other = Side(mine, {}), None if reference is None else Side(reference, {})
-            trains, loads = "trainable_model" in parameters.needs, needs_model(type(parameters))
-            threads = compute.model_threads if trains else compute.threads
-            content = [analysis.name, parameters.version, parameters.parameters(), threads, baseline]
-            yield Cell(
-                key=cell_key(side, other, None, *content, libraries()),
-                cache=str(self.root),
-                inputs=tuple(step.key for origin in origins for step in self._made_by((origin.model, origin.run))),
-                threads=threads,
-                device=compute.device if loads or trains else "cpu",
-                stays_here=any(origin.source is None for origin in origins),
-                side=side,
-                corpus="",
-                task="",
-                task_file="",
-                data="",
-                analysis=analysis.name,
-                version=parameters.version,
-                parameters=parameters.parameters(),
-                baseline=baseline,
-                reference=other,
-            )
-
     def _own(self, place: tuple[str, int]) -> dict[str, str] | None:
         """What a cell is told of the task that its model was tuned on."""
         tune = self.plan.named.tunes.get(place)
@@ -296,8 +260,6 @@ class _Maker:
         }
 
 
-_NOT_OF_TWINS = {"trainable_model", "logits", "tensors"}
-"""What of a random twin says nothing."""
 _MOST_PIECES = 3
 """Tokens of a word, on average, at most: what is kept of pieces is estimated by it before they are counted."""
 
@@ -315,10 +277,6 @@ def _side(read: Extract, analysis: Analysis) -> Side:
     poolings = analysis.poolings if "hidden_states" in analysis.needs else ()
     head = heads_digest(getattr(analysis, "head_file", None)) if "logits" in analysis.needs else None
     return Side(read.origin, {pooling: read.representations[pooling] for pooling in poolings}, head)
-
-
-def _is_twin(spec: StudySpec, name: str) -> bool:
-    return name in spec.models and spec.models[name].random_twin_of is not None
 
 
 def _run_once(analysis: AnalysisSpec) -> Iterator[str]:
