@@ -57,7 +57,9 @@ def test_shares_are_one_as_tuned_and_zero_as_the_base(given):
         assert (block["value"], block["low"], block["high"]) == pytest.approx([expected] * 3, abs=1e-9)
     along = back[back["axis"] == "g"].set_index("x")["value"]
     assert along[0.0] == pytest.approx(0, abs=1e-9) and along[1.0] == pytest.approx(1, abs=1e-9)
-    base, tuned = (frame(found, f"probe_{name}")["value"].item() for name in ("base", "tuned"))
+    levels = pd.concat(frame(found, name) for name in ("probe_base", "probe_tuned", "majority"))
+    assert set(levels["subset"]) == {"probe_patched"}, "no level lines beside shares"
+    base, tuned = levels["value"][:2]
     assert base > tuned + 0.1, "the base's probe reads the base, and not another model"
     levels = frame(found, "probe_patched").set_index(["subset", "subset2", "layer"])["value"]
     for row in kept.dropna(subset="layer").itertuples():

@@ -7,8 +7,8 @@ beyond that is a change.
 
 Ours, and not the paper's: the null of re-clustering; words count, not word types; a match is asked for in both
 directions, so that merged clusters do not survive (`matching: contained` is the paper's direction alone); and the
-threshold of a match is lower than the paper's 95 %. At 0.9, under 2 % of the words of MiniLM's last layer are in
-clusters that another seed finds again in the same vectors, so that nothing could be seen to get lost.
+threshold of a match is lower than the paper's 95 %. At that, 1 % of the words of MiniLM's last layer are in clusters
+that another seed finds again in the same vectors, so that nothing could be seen to get lost; at 0.6, 16 % are.
 """
 
 from collections.abc import Iterator, Sequence

@@ -101,10 +101,14 @@ def changes_of(places: Sequence[Place]) -> list[Change]:
 def report(
     metrics: Sequence[Metric], found: Replicated, places: Sequence[Place], outcome: Outcome, **levels: Any
 ) -> None:
-    """The rows of one score (`patch_metrics`), and its table; `levels` is said of the levels of both models."""
+    """The rows of one score (`patch_metrics`), and its table; `levels` is said of the levels of both models.
+
+    These are levels of the patched score: beside shares of its change, in percent too, they would mean nothing.
+    """
     base, tuned, *patched = found.values
     measure, margin = metrics[0].name.removesuffix("_kept"), metrics[2].margin
     assert margin is not None
+    levels = {"subset": f"{measure}_patched", **levels}
     count = {"n": found.sentences}
     for name, values in (("base", base), ("tuned", tuned)):
         outcome.add(f"{measure}_{name}", values[0], **count, **levels)

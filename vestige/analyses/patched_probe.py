@@ -88,7 +88,7 @@ class PatchedProbe(Analysis):
         index = data.representations[self.split].index
         scored = index[:, 0] < len(sentences)
         majority = baseline_accuracies(inputs.task, self.split)["majority"]
-        outcome.add("majority", majority, n=len(index))
+        outcome.add("majority", majority, subset="probe_patched", n=len(index))
         places = find_places(patcher, inputs.model, outcome, self.sites, self.cumulative, self.g)
         gold = data.labels[self.split].numpy()[scored]
         found = reader.right(sentences, index[scored], gold, self._probe(data), changes_of(places))

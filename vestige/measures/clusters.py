@@ -16,8 +16,8 @@ BATCH = 1024
 PASSES = 5
 """Over all items, in mini-batches."""
 POLISH = 20
-"""Passes of Lloyd's algorithm after them. On MiniLM's words they lower the loss by 2 to 3 %, and two seeds agree
-better (adjusted mutual information 0.77 instead of 0.72 at layer 3, 0.53 instead of 0.45 at layer 6)."""
+"""Passes of Lloyd's algorithm after them. On MiniLM's words (100 clusters of 5,000) the loss falls by 2 to 3 %, and
+two seeds agree better: adjusted mutual information 0.75 instead of 0.72 at layer 3, 0.52 instead of 0.44 at layer 6."""
 NONE = -1
 """Instead of a label: the cluster has none."""
 
