@@ -167,7 +167,7 @@ def test_types_and_bounds_are_spelled():
 @pytest.mark.parametrize("name", analysis_names())
 def test_every_analysis_declares_whether_it_uses_labels(name):
     kind = find_analysis(name)
-    assert kind.uses_labels is (name not in ("similarity", "attention", "perplexity", "patching", "lens"))
+    assert kind.uses_labels is (name not in ("similarity", "attention", "perplexity", "patching", "lens", "weights"))
     assert issubclass(kind, Analysis) and ("text" not in kind.levels or not kind.uses_labels)
 
 
