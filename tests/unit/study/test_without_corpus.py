@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 import tiny
 import torch
@@ -10,6 +11,7 @@ import vestige as vg
 from vestige.analyses.base import NO_TASK
 from vestige.errors import AnalysisError, SpecError
 from vestige.report.pages import page_of
+from vestige.report.pages.weights import _held
 from vestige.study.engines.settings import EngineSpec
 from vestige.study.estimate import plan_lines
 from vestige.study.null import claims
@@ -100,6 +102,15 @@ def test_the_page_says_what_moved_and_that_a_copy_did_not(run):
     assert answers["copy"].text.startswith("No parameter") and "layer 2" in answers["moved"].text
     assert {answer.topic for answer in page.answers} == {"parameters"}
     assert claims(run) == []
+
+
+def test_a_change_is_said_to_be_in_some_layers_only_where_these_are_few():
+    def shares(*values):
+        return pd.DataFrame({"layer": range(len(values)), "subset": "", "value": values})
+
+    assert _held(shares(0.1, 0.1, 0.2, 0.6), "it") == "60\u00a0% of it is in layer 3"
+    assert _held(shares(0.1, 0.1, 0.4, 0.4), "it") == "80\u00a0% of it is in layers 2 and 3"
+    assert "is spread: no 2 of the" in _held(shares(0.1, 0.3, 0.2, 0.2, 0.2), "it")
 
 
 def test_the_map_has_a_square_for_every_layer_and_kind(run):

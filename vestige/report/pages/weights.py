@@ -166,13 +166,20 @@ def _shares(part: Part, model: str) -> Iterator[str]:
     shares = levels(part, "share", model, layers=True, kinds=False)
     kinds = levels(part, "share", model, layers=False, kinds=True)
     if len(shares):
-        half = half_of(shares)
-        yield f"{_share(half)} of the squared change of {model} is in {where(half)}."
+        yield f"{capital(_held(shares, f'the squared change of {model}'))}."
     if len(kinds):
         half = half_of(kinds)
         sizes = half["n"].sum() / kinds["n"].sum()
         weights = f"which {'has' if len(half) == 1 else 'have'} {percent(sizes, 0)}{GLUE}% of its weights"
         yield f"{_share(half)} of the squared change of {model} is in {listing(list(half['label']))}, {weights}."
+
+
+def _held(shares: pd.DataFrame, what: str) -> str:
+    """Which layers hold half of it; that no few of them do, where it takes more than half of them."""
+    half = half_of(shares)
+    if 2 * len(half) > len(shares) > 2:
+        return f"{what} is spread: no {len(half) - 1} of the embeddings and layers hold half of it"
+    return f"{_share(half)} of {what} is in {where(half)}"
 
 
 def _share(rows: pd.DataFrame) -> str:
@@ -204,8 +211,7 @@ def _answer(part: Part, model: str) -> Iterator[str]:
     whole = levels(part, metric.name, model, layers=False, kinds=False)
     shares = levels(part, "share", model, layers=True, kinds=False)
     if len(whole):
-        half = half_of(shares) if len(shares) else shares
-        most = f"; {_share(half)} of the squared change is in {where(half)}" if len(half) else ""
+        most = f"; {_held(shares, 'the squared change')}" if len(shares) else ""
         yield f"The weights differ from the base's by {_percent(metric, whole.iloc[0])} of their norm{most}."
 
 
