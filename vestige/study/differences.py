@@ -30,7 +30,7 @@ def compared_models(
 ) -> tuple[pd.DataFrame, list[str]]:
     """The runs of a tuned model against its reference; why it cannot be, where the two have nothing in common."""
     analysis = analysis_of(tuned[0])
-    metrics = [metric for metric in analysis.given if _left(base, tuned[0], metric)]
+    metrics = [metric for metric in analysis.given if all(_left(base, cell, metric) for cell in tuned)]
     read = _reader(base, tuned)
     try:
         found = compare_declared(metrics, read, Settings(**settings), margins, stochastic=analysis.stochastic)

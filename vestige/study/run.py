@@ -163,6 +163,8 @@ class Study:
         """Write the tables of a plan whose steps are done, but for those that failed."""
         failures = failures or {}
         lost = [(cell, failures[cell.key]) for cell in plan.cells if cell.key in failures]
+        compares = [step for step in plan.compares if step.key in failures]
+        unmade = [(step.tuned[0], failures[step.key]) for step in compares if failures[step.key].step.key == step.key]
         finished = replace(
             plan,
             cells=[cell for cell in plan.cells if cell.key not in failures],
@@ -172,7 +174,7 @@ class Study:
             raise lost[0][1].error
         for failure in {id(failure): failure for failure in failures.values()}.values():
             _log.warning("%s", failure.error)
-        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, lost, failures)))
+        return StudyRun(write_tables(self.folder, self.spec, finished, self._lock(plan, [*lost, *unmade], failures)))
 
     def _refuse_others(self, lock: dict[str, Any]) -> None:
         if not self.overwrite:

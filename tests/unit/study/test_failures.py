@@ -39,6 +39,19 @@ def test_what_finished_is_written_and_what_failed_is_named(half, tmp_path, cache
         assert f"Failed, and missing from this page: {NAMED} other" in page.read_text().replace("\\_", "_")
 
 
+def test_a_comparison_that_fails_is_named(half, tmp_path, cache, monkeypatch):
+    def divide(*arguments):
+        return 1 / 0
+
+    half["analyses"] = half["analyses"][:1]
+    monkeypatch.setattr("vestige.study.differences.compared_models", divide)
+    run = Study.from_dict(half, tmp_path / "run", cache=cache).run()
+    (failure,) = run.failed
+    assert (failure["analysis"], failure["model"]) == ("layer_probe", "other") and run.comparisons.empty
+    assert failure["problem"].startswith("comparing layer_probe") and "division by zero" in failure["problem"]
+    assert "Failed, and missing from this page: layer_probe" in run.report().read_text()
+
+
 def test_the_command_ends_with_an_error(half, tmp_path):
     file = tmp_path / "study.yaml"
     file.write_text(yaml.safe_dump(half))
