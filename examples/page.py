@@ -87,7 +87,7 @@ def keep(run: StudyRun, target: Path, items_of: Sequence[str] = ()) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pq.read_table(run.tables.folder / place.relative_to(target)), place, compression="zstd")
     lock = (run.tables.folder / "study.lock.json").read_text()
-    for name in ("VESTIGE_DATA", "VESTIGE_CACHE"):
+    for name in ("VESTIGE_DATA", "VESTIGE_CACHE", "VESTIGE_SRE"):
         lock = lock.replace(os.environ.get(name) or f"${{{name}}}", f"${{{name}}}")
     (target / "study.lock.json").write_text(lock)
 

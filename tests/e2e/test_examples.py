@@ -13,7 +13,7 @@ from vestige.study.finished import StudyRun
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-NAMES = ["durrani2020", "durrani2021", "merchant2020", "merchant2020_depth", "mosbach2020"]
+NAMES = ["durrani2020", "durrani2021", "merchant2020", "merchant2020_depth", "mosbach2020", "what_happened"]
 
 
 @pytest.mark.parametrize("name", NAMES)

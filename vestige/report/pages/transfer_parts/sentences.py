@@ -73,9 +73,12 @@ def _clause(split: Split, at: int) -> str:
         first, _, called = amounts[0].partition(" ")
         amounts[0] = f"{first} {'' if text.startswith('of') else 'points '}are {called}"
     text += f"{listing(amounts)}{_out_of_reach(split, at)}" if amounts else "no part is shown"
-    for verdict, said in (("unchanged", f"nothing is {{}} within {_within(split)}"), ("undecided", "{} is undecided")):
-        rest = [ROTATION[name] for name, row in parts.items() if row["verdict"] == verdict]
-        text += f", {said.format(parts_named(rest) if verdict == 'unchanged' else listing(rest))}" if rest else ""
+    same, open_ = (
+        [ROTATION[name] for name, row in parts.items() if row["verdict"] == verdict]
+        for verdict in ("unchanged", "undecided")
+    )
+    text += f", nothing is {parts_named(same)} within {_within(split)}" if same else ""
+    text += f", {listing(open_)} {'are' if len(open_) > 1 else 'is'} undecided" if open_ else ""
     return text
 
 
