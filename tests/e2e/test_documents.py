@@ -30,6 +30,7 @@ ELSEWHERE = {
     "git clone <this repository> vestige && cd vestige": "the reader's own",
     "python tests/families.py docs/families.md": "tests/oracle/test_families.py runs its functions",
     "python benchmarks/faults.py": "takes hours; tests/unit/study/test_faults.py runs some faults and holds the page",
+    "python benchmarks/weights.py": "takes minutes; tests/theory/test_weights.py measures what it times",
     "python benchmarks/engines.py": "takes minutes; tests/e2e/test_engines.py runs what it times",
     "python benchmarks/null.py": "tests/theory/test_null.py runs it at a small size and holds the page",
     "python -m examples.NAME RUN": "tests/e2e/test_examples.py writes every page",
