@@ -24,6 +24,8 @@ FIRST = RIDGES.index(20.0)
 """Where the walk begins."""
 SLACK = 5.0
 """How much coarser than the final fit the fits of the walk are solved."""
+FLAT = 1e-6
+"""Nats a row: fits whose losses on dev differ by less are equal."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,19 @@ def least_loss_probe(
 
     start = None
     if l2 is None:
-        l2, start = _walk(fit, dev, len(train))
+        rows = len(train)
+        l2, start = _walk(fit, dev, rows, SLACK) or _walk(fit, dev, rows, 1.0) or (RIDGES[0] / rows, None)
     best = fit(l2, start)
     accuracies = _accuracy(best, train, labels), _accuracy(best, *dev)
     return Told(_gold(best, *dev), _gold(best, *held), l2, float(best.gap[0]), accuracies)
 
 
-def _walk(fit: Callable[..., Fit], dev: tuple[Features | Beside, Tensor], rows: int) -> tuple[float, Tensor]:
+def _walk(
+    fit: Callable[..., Fit], dev: tuple[Features | Beside, Tensor], rows: int, slack: float
+) -> tuple[float, Tensor] | None:
     """The ridge of least cross-entropy on dev, and weights to start from: those of the next stronger one.
+
+    None where all that were tried are equal: there is so little to be learnt that fits end where they start.
 
     The walk ends with a strength between two that are worse. A parabola through the three (over the logarithm of the
     strength) says where between them the least lies: a choice among fixed strengths would jump where two are nearly as
@@ -97,7 +104,7 @@ def _walk(fit: Callable[..., Fit], dev: tuple[Features | Beside, Tensor], rows: 
     weights: dict[int, Tensor] = {}
 
     def tried(place: int, start: Tensor | None) -> float:
-        found = fit(RIDGES[place] / rows, start, SLACK)
+        found = fit(RIDGES[place] / rows, start, slack)
         weights[place], losses[place] = found.weights, -float(_gold(found, *dev).mean())
         return losses[place]
 
@@ -109,10 +116,12 @@ def _walk(fit: Callable[..., Fit], dev: tuple[Features | Beside, Tensor], rows: 
                 break
             best = place
     at, around = np.log(RIDGES[best]), [place for place in (best - 1, best + 1) if place in losses]
-    if len(around) == 2:
+    if max(losses.values()) <= losses[best] + FLAT:
+        return None
+    if len(around) == 2 and max(losses[place] for place in around) > losses[best] + FLAT:
         x = np.log([RIDGES[place] for place in (*around, best)])
         curve = np.polyfit(x - at, [losses[place] for place in (*around, best)], 2)
-        at += -curve[1] / (2 * curve[0]) if curve[0] > 0 else 0.0
+        at = float(np.clip(at - curve[1] / (2 * curve[0]), x.min(), x.max()))
     stronger = [place for place in losses if np.log(RIDGES[place]) >= at - 1e-9]
     return float(np.exp(at)) / rows, weights[max(stronger)]
 
