@@ -13,7 +13,7 @@ QUICK: tuple[dict[str, Any], ...] = (
     {"weights": {}},
     {"geometry": {}},
     {"similarity": {}},
-    {"layer_probe": {"most_tasks": 1, "seeds": 1}},
+    {"layer_probe": {"most_tasks": 1, "seeds": 1, "control": False, "tolerance": 0.05}},
 )
 STANDARD: tuple[dict[str, Any], ...] = (
     *QUICK[:3],
