@@ -17,7 +17,7 @@ SAVING = {
     "dependencies, by edge probes": ("gum_arcs", "dependency_arcs"),
     "entities, by edge probes": ("gum", "entity"),
 }
-COLOURS = {"base": "#222222", **dict(zip(TUNED.values(), ("#ccbb44", "#4477aa", "#ee6677", "#228833"), strict=True))}
+COLOURS = {"base": "#222222", **dict(zip(TUNED.values(), ("#ccbb44", "#ee6677", "#228833"), strict=True))}
 
 
 def build(page: Page) -> None:
@@ -46,11 +46,11 @@ def build(page: Page) -> None:
 
 def _head(page: Page, run: StudyRun) -> None:
     lock = run.tables.lock
-    names = {"mnli": "MNLI", "rte": "RTE", "squad": "SQuAD", "ewt": "parsing"}
+    names = {"mnli": "MNLI", "squad": "SQuAD", "ewt": "parsing"}
     sizes = {title: lock["corpora"][name]["splits"]["train"]["sentences"] for name, title in names.items()}
     page.text(
         "# What fine-tuning does to syntax and semantics in MiniLM (after Merchant et al. 2020)",
-        "MiniLM is tuned on MNLI, RTE, SQuAD 1.1 and dependency parsing, and looked at before and after with edge "
+        "MiniLM is tuned on MNLI, SQuAD 1.1 and dependency parsing, and looked at before and after with edge "
         "probes, structural probes, description lengths, representational similarity and erasure. The study file is "
         "[study.yaml](study.yaml); freezing and truncation (Figures 3 and 4) are in "
         "[merchant2020_depth](../merchant2020_depth/README.md).",

@@ -12,7 +12,7 @@ from examples.page import ENDS, one, pick
 from examples.verdicts import Claim, Estimate, Part
 from vestige.study.finished import StudyRun
 
-TUNED = {"mnli": "MNLI", "rte": "RTE", "squad": "SQuAD", "parsing": "Parsing"}
+TUNED = {"mnli": "MNLI", "squad": "SQuAD", "parsing": "Parsing"}
 EDGES = {
     "POS (EWT)": ("ewt_pos", "pos_spans"),
     "Dependencies (EWT)": ("ewt_arcs", "dependency_arcs"),
