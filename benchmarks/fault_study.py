@@ -26,12 +26,12 @@ PATIENCE = 900
 RAW = "Traceback (most recent call last)"
 
 
-def spec(place: Path) -> dict[str, Any]:
-    """Thirteen steps: a tiny BERT, two runs of its fine-tuning, a checkpoint, hidden states, probes, a comparison."""
+def spec(place: Path, runs: int) -> dict[str, Any]:
+    """A tiny BERT, runs of its fine-tuning, a checkpoint, hidden states, probes, a comparison: 13 steps of two runs."""
     from damage import spec as damaged
 
     raw = damaged(place, neurons=False)
-    raw["models"]["tuned"]["runs"] = 2
+    raw["models"]["tuned"]["runs"] = runs
     return raw
 
 
@@ -143,7 +143,7 @@ def _drive(raw: dict[str, Any], run: Path, cache: Path, engine: dict[str, Any]) 
         return 2
 
 
-def prepare(root: Path) -> Place:
+def prepare(root: Path, runs: int = 2) -> Place:
     """Run the study undisturbed, and keep its tables and the names of its steps."""
     import peft  # noqa: F401  (imported once, here, and not by every driver)
     import scipy.stats  # noqa: F401
@@ -163,7 +163,7 @@ def prepare(root: Path) -> Place:
         make_place(root / "place")
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    place = Place(root, spec(root / "place"), {}, {})
+    place = Place(root, spec(root / "place", runs), {}, {})
     folder = root / "undisturbed"
     folder.mkdir()
     driver = place.start(folder)

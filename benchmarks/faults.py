@@ -73,6 +73,8 @@ class Kind:
     """A context around every try, which is given its folder."""
     program: bool = False
     """Whether drivers are started as commands, and not forked."""
+    runs: int = 2
+    """Of fine-tuning: one where every step waits for programs to start, which take most of a try."""
     elsewhere: Callable[[str, int], bool] | None = None
     """Has it tried by another process, where this one cannot."""
 
@@ -96,7 +98,7 @@ def happens(tried: Try, kind: Kind) -> dict[str, Any] | None:
     if not kind.does(tried):
         _end(tried)
         return None
-    row: dict[str, Any] = {"finished": len(finished), "errors": [], "result": ""}
+    row: dict[str, Any] = {"steps": len(place.steps), "finished": len(finished), "errors": [], "result": ""}
     for driver in list(tried.drivers):
         _finish(tried, driver, row)
         if tried.damaged and not row["result"]:  # damage that this run no longer met
@@ -188,7 +190,7 @@ def sweep(place: Place, name: str, kind: Kind, tries: int, kept: dict[str, Any])
             else:
                 row["seconds"] = round(time.monotonic() - began, 1)
                 rows.append(row)
-                _keep({name: rows}, steps=len(place.steps))
+                _keep({name: rows})
                 print(name, len(rows), {k: v for k, v in row.items() if k != "damaged"}, file=sys.stderr, flush=True)
             if row is None or row["result"] == "same":
                 shutil.rmtree(folder, ignore_errors=True)
@@ -244,12 +246,12 @@ def _try(name: str, tries: int, root: Path) -> None:
         return
     kind = KINDS[name]
     if kind.elsewhere is None or not kind.elsewhere(name, tries):
-        if not _places:
-            _places.append(prepare(root))
-        sweep(_places[0], name, kind, tries, read())
+        if kind.runs not in _places:
+            _places[kind.runs] = prepare(root / f"runs-{kind.runs}", kind.runs)
+        sweep(_places[kind.runs], name, kind, tries, read())
 
 
-_places: list[Place] = []
+_places: dict[int, Place] = {}
 
 
 def main() -> None:
