@@ -361,6 +361,10 @@ class TestCache:
         cell.write_bytes(cell.read_bytes()[:-1])
         said = CliRunner().invoke(app, ["verify", "--cache", str(cache)])
         assert said.exit_code == 1 and str(cell.parent) in said.output
+        for kind in ("tasks", "records"):  # files that stand alone, with their checksum in the first line
+            file = next((cache / kind).iterdir())
+            file.write_bytes(file.read_bytes()[:-2] + b"?\n")
+            assert f"{file} is damaged" in [*damaged(cache)]
 
     def test_clean_by_kind_and_size_and_never_what_runs(self, raw, cache, tmp_path):
         study = Study.from_dict(raw, tmp_path / "run", cache=cache)
