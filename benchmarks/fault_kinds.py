@@ -279,7 +279,7 @@ KINDS: dict[str, Kind] = {
     "cache partly deleted": Kind(delete),
     "two drivers": Kind(second_driver),
     "clock set back": Kind(turn_back, around=faked_clock, each=right_clock, elsewhere=under_faketime),
-    "Ray node killed": Kind(kill_node, {"name": "ray"}, around=two_nodes, program=True, runs=1),
-    "SLURM job cancelled": Kind(cancel_job, _SLURM, around=slurm, each=empty_queue, runs=1),
-    "SLURM job requeued": Kind(requeue_job, _SLURM, around=slurm, each=empty_queue, runs=1),
+    "Ray node killed": Kind(kill_node, {"name": "ray"}, around=two_nodes, program=True, slow=True),
+    "SLURM job cancelled": Kind(cancel_job, _SLURM, around=slurm, each=empty_queue, slow=True),
+    "SLURM job requeued": Kind(requeue_job, _SLURM, around=slurm, each=empty_queue, slow=True),
 }

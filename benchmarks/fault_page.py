@@ -20,10 +20,11 @@ TEXT = """# What becomes of a study when machines fail
 ## At random moments of a run
 
 A small study (a tiny BERT, two runs of its fine-tuning and a checkpoint, hidden states, layer probes, a comparison: 13
-steps; on Ray and SLURM, where every step waits for a program to start, one run: 9 steps) is run to its end once. Then,
-for every fault and moment, it is started with an empty cache, the fault happens at a moment drawn from the whole length
-of the run, and the study is started again where its driver has ended. All tables are then compared with those of the
-undisturbed run, byte for byte. Faults with fewer than {goal} tries have not been tried to the end yet.
+steps) is run to its end once. Then, for every fault and moment, it is started with an empty cache, the fault happens
+at a moment drawn from the whole length of the run, and the study is started again where its driver has ended. On Ray
+and SLURM, where every step waits for a program to start, the study has one run of fine-tuning (9 steps), and is started
+with what a run had finished at a random point; the fault happens while the next steps run. All tables are then compared
+with those of the undisturbed run, byte for byte. Faults with fewer than {goal} tries have not been tried to the end.
 
 {moments}
 

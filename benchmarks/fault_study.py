@@ -6,6 +6,7 @@ Drivers are forked from a process that has imported everything, so that a try ta
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -95,6 +96,11 @@ class Place:
             os.dup2(handle, 2)
             os._exit(_drive(self.raw, run, folder / "cache", engine))
         return Driver(pid, run, output)
+
+    def finish(self, folder: Path, count: int) -> None:
+        """Put into the cache of a folder what the first steps of the undisturbed run have left."""
+        for leaf in (leaf for step in [*self.steps.values()][:count] for leaf in step["leaves"]):
+            shutil.copytree(self.root / "undisturbed" / "cache" / leaf, folder / "cache" / leaf, dirs_exist_ok=True)
 
     def same(self, run: Path) -> bool:
         """Whether all tables of a run have the bytes that are expected."""

@@ -35,6 +35,8 @@ from fault_study import PATIENCE, RAW, Driver, Place, begun, events, made, prepa
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "faults.json"
+STAGES = 5
+"""Of the small study, one after the other: tune, load, extract, analyse, compare."""
 
 
 @dataclass
@@ -73,8 +75,9 @@ class Kind:
     """A context around every try, which is given its folder."""
     program: bool = False
     """Whether drivers are started as commands, and not forked."""
-    runs: int = 2
-    """Of fine-tuning: one where every step waits for programs to start, which take most of a try."""
+    slow: bool = False
+    """Whether every step waits for programs to start, which take most of a try: there is one run of fine-tuning then,
+    and a try begins with the steps that a run had finished at a random point, and is disturbed while the next run."""
     elsewhere: Callable[[str, int], bool] | None = None
     """Has it tried by another process, where this one cannot."""
 
@@ -84,7 +87,12 @@ def attempt(place: Place, kind: Kind, folder: Path, seed: str, length: float, en
     rng = random.Random(seed)
     tried = Try(place, folder, rng, {**kind.engine, **engine}, kind.program)
     moment = rng.uniform(0.02, 1.0) * length
+    if kind.slow:
+        place.finish(folder, rng.randrange(len(place.steps)))
+        moment /= STAGES
     first = tried.start()
+    while kind.slow and not events([first.run])[1:] and not first.wait(0.1):
+        pass
     if first.wait(moment):
         return None
     row = happens(tried, kind)
@@ -246,9 +254,10 @@ def _try(name: str, tries: int, root: Path) -> None:
         return
     kind = KINDS[name]
     if kind.elsewhere is None or not kind.elsewhere(name, tries):
-        if kind.runs not in _places:
-            _places[kind.runs] = prepare(root / f"runs-{kind.runs}", kind.runs)
-        sweep(_places[kind.runs], name, kind, tries, read())
+        runs = 1 if kind.slow else 2
+        if runs not in _places:
+            _places[runs] = prepare(root / f"runs-{runs}", runs)
+        sweep(_places[runs], name, kind, tries, read())
 
 
 _places: dict[int, Place] = {}
