@@ -19,11 +19,12 @@ TEXT = """# What becomes of a study when machines fail
 
 ## At random moments of a run
 
-A small study of {steps} steps (a tiny BERT, two runs of its fine-tuning and a checkpoint, hidden states, layer probes,
-a comparison) is run to its end once. Then, for every fault and moment, it is started with an empty cache, the fault
-happens at a moment drawn from the whole length of the run, and the study is started again where its driver has ended.
-All tables are then compared with those of the undisturbed run, byte for byte. Faults with fewer than {goal} tries have
-not been tried to the end yet.
+A small study (a tiny BERT, two runs of its fine-tuning and a checkpoint, hidden states, layer probes, a comparison: 13
+steps) is run to its end once. Then, for every fault and moment, it is started with an empty cache, the fault happens
+at a moment drawn from the whole length of the run, and the study is started again where its driver has ended. On Ray
+and SLURM, where every step waits for a program to start, the study has one run of fine-tuning (9 steps), and is started
+with what a run had finished at a random point; the fault happens while the next steps run. All tables are then compared
+with those of the undisturbed run, byte for byte. Faults with fewer than {goal} tries have not been tried to the end.
 
 {moments}
 
@@ -63,9 +64,10 @@ WHAT = {
     "two drivers": "a second driver starts on the same cache; the tables of both are compared.",
     "clock set back": "by an hour (libfaketime), for all processes; a second driver joins, or the driver is killed and "
     "started again.",
-    "Ray node killed": "all processes of one of two nodes; another node joins.",
+    "Ray node killed": "all processes of the node that steps run on; another joins. What Ray begins again by itself "
+    "is not counted.",
     "SLURM job cancelled": "`scancel` of a job that runs, by somebody else than the driver.",
-    "SLURM job requeued": "`scontrol requeue` of a job that runs.",
+    "SLURM job requeued": "`scontrol requeue` of a job that runs. What SLURM begins again by itself is not counted.",
 }
 
 
@@ -76,22 +78,23 @@ def table(rows: Iterable[Iterable[Any]]) -> str:
     return "\n".join([lines[0], f"| :-- |{' --: |' * columns}", *lines[1:]])
 
 
-def moments(kept: dict[str, list[dict[str, Any]]], steps: int) -> str:
+def moments(kept: dict[str, list[dict[str, Any]]]) -> str:
     """A row per fault."""
-    heading = ["fault", "tries", "finished", "same bytes", "clear error", "wrong", "raw", "hang", "steps lost"]
+    heading = ["fault", "tries", "steps", "finished", "same bytes", "clear error", "wrong", "raw", "hang", "steps lost"]
     rows: list[list[Any]] = [[*heading, "begun again, mean", "most"]]
     for name in WHAT:
         tried = kept.get(name, [])
         if not tried:
             continue
         result = Counter(row["result"] for row in tried)
-        finished, again = [row["finished"] / steps for row in tried], [row["again"] for row in tried]
+        finished, again = [row["finished"] / row["steps"] for row in tried], [row["again"] for row in tried]
         errors = sum(bool(row["errors"]) and row["result"] == "same" for row in tried)
         bad = (result["wrong"], result["raw"], result["hang"] + result["unfinished"])
         lost = sum(len(row["lost"]) for row in tried)
         part = f"{min(finished):.0%} to {max(finished):.0%}"
         more = f"{mean(again):.0%}", f"{max(again):.0%}"
-        rows.append([name, len(tried), part, result["same"], errors, *bad, lost, *more])
+        steps = " or ".join(map(str, sorted({row["steps"] for row in tried})))
+        rows.append([name, len(tried), steps, part, result["same"], errors, *bad, lost, *more])
     return table(rows)
 
 
@@ -109,9 +112,8 @@ def page(kept: dict[str, Any]) -> str:
     """All of it."""
     tried = kept.get("moments", {})
     return TEXT.format(
-        steps=kept["steps"],
         goal=GOAL,
-        moments=moments(tried, kept["steps"]),
+        moments=moments(tried),
         patience=fault_study.PATIENCE,
         what="\n".join(f"- *{name}*: {what}" for name, what in WHAT.items() if tried.get(name)),
         ways=", ".join(WAYS),

@@ -6,6 +6,7 @@ Drivers are forked from a process that has imported everything, so that a try ta
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -26,12 +27,12 @@ PATIENCE = 900
 RAW = "Traceback (most recent call last)"
 
 
-def spec(place: Path) -> dict[str, Any]:
-    """Thirteen steps: a tiny BERT, two runs of its fine-tuning, a checkpoint, hidden states, probes, a comparison."""
+def spec(place: Path, runs: int) -> dict[str, Any]:
+    """A tiny BERT, runs of its fine-tuning, a checkpoint, hidden states, probes, a comparison: 13 steps of two runs."""
     from damage import spec as damaged
 
     raw = damaged(place, neurons=False)
-    raw["models"]["tuned"]["runs"] = 2
+    raw["models"]["tuned"]["runs"] = runs
     return raw
 
 
@@ -96,6 +97,11 @@ class Place:
             os._exit(_drive(self.raw, run, folder / "cache", engine))
         return Driver(pid, run, output)
 
+    def finish(self, folder: Path, count: int) -> None:
+        """Put into the cache of a folder what the first steps of the undisturbed run have left."""
+        for leaf in (leaf for step in [*self.steps.values()][:count] for leaf in step["leaves"]):
+            shutil.copytree(self.root / "undisturbed" / "cache" / leaf, folder / "cache" / leaf, dirs_exist_ok=True)
+
     def same(self, run: Path) -> bool:
         """Whether all tables of a run have the bytes that are expected."""
         return tables(run) == self.expected
@@ -143,7 +149,7 @@ def _drive(raw: dict[str, Any], run: Path, cache: Path, engine: dict[str, Any]) 
         return 2
 
 
-def prepare(root: Path) -> Place:
+def prepare(root: Path, runs: int = 2) -> Place:
     """Run the study undisturbed, and keep its tables and the names of its steps."""
     import peft  # noqa: F401  (imported once, here, and not by every driver)
     import scipy.stats  # noqa: F401
@@ -163,7 +169,7 @@ def prepare(root: Path) -> Place:
         make_place(root / "place")
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    place = Place(root, spec(root / "place"), {}, {})
+    place = Place(root, spec(root / "place", runs), {}, {})
     folder = root / "undisturbed"
     folder.mkdir()
     driver = place.start(folder)

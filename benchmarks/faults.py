@@ -35,6 +35,8 @@ from fault_study import PATIENCE, RAW, Driver, Place, begun, events, made, prepa
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "faults.json"
+STAGES = 5
+"""Of the small study, one after the other: tune, load, extract, analyse, compare."""
 
 
 @dataclass
@@ -73,6 +75,9 @@ class Kind:
     """A context around every try, which is given its folder."""
     program: bool = False
     """Whether drivers are started as commands, and not forked."""
+    slow: bool = False
+    """Whether every step waits for programs to start, which take most of a try: there is one run of fine-tuning then,
+    and a try begins with the steps that a run had finished at a random point, and is disturbed while the next run."""
     elsewhere: Callable[[str, int], bool] | None = None
     """Has it tried by another process, where this one cannot."""
 
@@ -82,7 +87,12 @@ def attempt(place: Place, kind: Kind, folder: Path, seed: str, length: float, en
     rng = random.Random(seed)
     tried = Try(place, folder, rng, {**kind.engine, **engine}, kind.program)
     moment = rng.uniform(0.02, 1.0) * length
+    if kind.slow:
+        place.finish(folder, rng.randrange(len(place.steps)))
+        moment /= STAGES
     first = tried.start()
+    while kind.slow and not events([first.run])[1:] and not first.wait(0.1):
+        pass
     if first.wait(moment):
         return None
     row = happens(tried, kind)
@@ -96,7 +106,7 @@ def happens(tried: Try, kind: Kind) -> dict[str, Any] | None:
     if not kind.does(tried):
         _end(tried)
         return None
-    row: dict[str, Any] = {"finished": len(finished), "errors": [], "result": ""}
+    row: dict[str, Any] = {"steps": len(place.steps), "finished": len(finished), "errors": [], "result": ""}
     for driver in list(tried.drivers):
         _finish(tried, driver, row)
         if tried.damaged and not row["result"]:  # damage that this run no longer met
@@ -188,7 +198,7 @@ def sweep(place: Place, name: str, kind: Kind, tries: int, kept: dict[str, Any])
             else:
                 row["seconds"] = round(time.monotonic() - began, 1)
                 rows.append(row)
-                _keep({name: rows}, steps=len(place.steps))
+                _keep({name: rows})
                 print(name, len(rows), {k: v for k, v in row.items() if k != "damaged"}, file=sys.stderr, flush=True)
             if row is None or row["result"] == "same":
                 shutil.rmtree(folder, ignore_errors=True)
@@ -244,12 +254,13 @@ def _try(name: str, tries: int, root: Path) -> None:
         return
     kind = KINDS[name]
     if kind.elsewhere is None or not kind.elsewhere(name, tries):
-        if not _places:
-            _places.append(prepare(root))
-        sweep(_places[0], name, kind, tries, read())
+        runs = 1 if kind.slow else 2
+        if runs not in _places:
+            _places[runs] = prepare(root / f"runs-{runs}", runs)
+        sweep(_places[runs], name, kind, tries, read())
 
 
-_places: list[Place] = []
+_places: dict[int, Place] = {}
 
 
 def main() -> None:

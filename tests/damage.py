@@ -109,7 +109,7 @@ class Prepared:
 
 
 def prepare(root: Path, neurons: bool = True) -> Prepared:
-    """Run the study once, and keep it finished, without probes, killed in training, and killed in a search."""
+    """Run the study once, and keep it finished, without probes, with no model loaded, and killed twice on the way."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "place").mkdir()
     made = Prepared(root, spec(make_place(root / "place"), neurons), {})
@@ -121,6 +121,9 @@ def prepare(root: Path, neurons: bool = True) -> Prepared:
             shutil.rmtree(cell)
     shutil.rmtree(made.run)
     made.keep("unread")
+    shutil.rmtree(made.cache / "described")
+    made.keep("unloaded")
+    made.restore("unread")
     shutil.rmtree(made.cache / "models")
     with _killed_in_training():
         made.again()
@@ -287,7 +290,7 @@ KINDS: dict[str, tuple[str, list[str], list[str]]] = {
         ["cache/models/*"],
     ),
     "checkpoint": (
-        "unread",
+        "unloaded",
         [f"cache/models/*/checkpoint-3/{name}" for name in ("model.safetensors", "checksums.json")],
         ["cache/models/*/checkpoint-3"],
     ),

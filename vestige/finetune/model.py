@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from vestige.errors import ModelError
 from vestige.finetune.examples import Example
+from vestige.finetune.naming import LOG
 from vestige.finetune.problems import Problem, restore_problem
 from vestige.finetune.recipe import Lora, Recipe, make_recipe
 from vestige.models.encoders.huggingface import HuggingFaceEncoder
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 HEAD = "head.safetensors"
-LOG = "finetune.json"
 
 
 class Tunable(nn.Module):

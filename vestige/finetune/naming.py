@@ -13,6 +13,8 @@ from vestige.models.files.naming import libraries, model_name
 
 VERSION = 4
 """Raised when the same recipe would give other weights, or the folder other files."""
+LOG = "finetune.json"
+"""In the folder of a tuned model: how its making went."""
 
 
 def making_name(

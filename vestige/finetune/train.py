@@ -18,8 +18,8 @@ from vestige.corpus.types import Task
 from vestige.errors import ModelError
 from vestige.finetune.card import model_card
 from vestige.finetune.loop import Run
-from vestige.finetune.model import LOG, Tunable, build
-from vestige.finetune.naming import making_name
+from vestige.finetune.model import Tunable, build
+from vestige.finetune.naming import LOG, making_name
 from vestige.finetune.problems import find_problem
 from vestige.finetune.recipe import Lora, Recipe, load_recipe
 from vestige.finetune.score import check_fit, score, values

@@ -7,7 +7,7 @@ from typing import Any
 
 from vestige.cache import reading
 from vestige.digest import digest_json
-from vestige.finetune.model import LOG
+from vestige.finetune.naming import LOG
 from vestige.study.plan import Plan
 from vestige.study.spec import StudySpec
 from vestige.study.steps.origin import read_facts

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from vestige.cache import cache_folder, remove, whole, write_file
-from vestige.checksums import CHECKSUMS
+from vestige.checksums import CHECKSUMS, unmarked
 from vestige.errors import SpecError
 from vestige.study.claims import claimed, held
 from vestige.study.engines.settings import Size
@@ -97,6 +97,8 @@ def _by_study(root: Path, found: Collection[Kept]) -> Iterator[str]:
 def damaged(cache: str | Path | None) -> Iterator[str]:
     """Every artefact that is not as it was written."""
     for each in kept(cache):
+        if each.path.is_file() and each.kind in ("tasks", "records") and unmarked(each.path) is None:
+            yield f"{each.path} is damaged"
         nested = [path for path in each.path.glob("*") if (path / CHECKSUMS).exists()] if each.path.is_dir() else []
         for path in (each.path, *nested):
             artefact = path.is_dir() and each.kind not in ("unfinished", "offload") and not path.name.startswith(".")

@@ -1,7 +1,8 @@
 """What happens in a run, written down while it happens: one line of JSON an event, a log file a step.
 
 `log/events.jsonl` in the folder of a run is what `vestige status` reads, from whatever shell or machine. Beside it
-`log/KEY.log` has what a step printed, and `log/KEY.json`, while it runs, how far it is.
+`log/KEY.log` has what a step printed, and `log/KEY.json`, while it runs, how far it is; `log/driver.json` is written
+again every two seconds as long as the driver lives.
 """
 
 import json
@@ -14,6 +15,8 @@ from typing import Any
 from vestige.cache import explaining_storage
 
 EVENTS = "events.jsonl"
+DRIVER = "driver"
+"""In place of a step's key: the sign of life of the driver."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,21 @@ class Record:
         """What a step printed."""
         return self.folder / f"{key}.log"
 
+    def sign(self, key: str = DRIVER) -> Path:
+        """What the driver, or a step while it runs, writes again and again."""
+        return self.folder / f"{key}.json"
+
     def touched(self, key: str) -> float:
-        """When a running step last said how far it is, in seconds since 1970; 0 if it never did."""
+        """When a running step, or the driver, last gave a sign of life, in seconds since 1970; 0 if it never did."""
         try:
-            return (self.folder / f"{key}.json").stat().st_mtime
+            return self.sign(key).stat().st_mtime
         except OSError:
             return 0.0
 
     def progress(self, key: str) -> dict[str, Any] | None:
         """How far a running step is: description, done, total, seconds."""
         try:
-            found = json.loads((self.folder / f"{key}.json").read_text())
+            found = json.loads(self.sign(key).read_text())
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) else None

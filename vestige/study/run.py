@@ -12,6 +12,7 @@ from typing import Any
 from vestige.cache import cache_folder, explaining_storage
 from vestige.errors import DamageError, SpecError
 from vestige.study.board import Board
+from vestige.study.claims import claimed
 from vestige.study.corpora import Given
 from vestige.study.driver import REPAIRS, Driver
 from vestige.study.engines.inline import Inline
@@ -151,7 +152,7 @@ class Study:
         )
         outcome = "stopped"
         try:
-            with in_use(root, self.folder.name, plan):
+            with in_use(root, self.folder.name, plan), claimed(record.sign()):
                 failures = driver.run()
             outcome = f"{len({f.step.key for f in failures.values()})} steps failed" if failures else "all done"
         finally:

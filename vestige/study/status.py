@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from vestige.errors import StorageError
-from vestige.study.record import EVENTS, Record
+from vestige.study.claims import BEAT
+from vestige.study.record import DRIVER, EVENTS, Record
 from vestige.study.tables import find_run
 
 KINDS = {
@@ -23,6 +24,9 @@ KINDS = {
     "compare": "comparisons",
 }
 """Kinds of steps, in words."""
+_SILENT = 120.0
+"""Seconds without a sign of life after which a driver of another machine seems dead: network file systems show files of
+others up to a minute late, and clocks differ a little."""
 
 
 @dataclass
@@ -136,9 +140,14 @@ def _closing(status: Status, record: Record, now: float) -> str:
     left = status.time_left()
     said = f"running for {taken}" + (f", about {clock(left)} left" if left is not None and status.left else "")
     if status.alive is None:
-        silent = clock(now - max(status.last, *(record.touched(key) for key in ("", *status.running))))
-        said += f"; its driver is process {status.owner.get('pid')} of {status.owner.get('host')}, last heard of "
-        said += f"{silent} ago (if that is long for a step, look there whether it is alive)"
+        silent = now - max(status.last, record.touched(DRIVER))
+        driver = f"its driver (process {status.owner.get('pid')} of {status.owner.get('host')})"
+        if silent > _SILENT:
+            return (
+                f"stopped, as it seems: {driver} was last heard of {clock(silent)} ago, and gives a sign of life every "
+                f"{BEAT:.0f} seconds; run it again"
+            )
+        said += f"; {driver} was last heard of {clock(silent)} ago"
     return said
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -14,8 +15,11 @@ from typer.testing import CliRunner
 from vestige.cache import write_checked
 from vestige.cli import app
 from vestige.errors import ModelError, SpecError, VestigeError
+from vestige.study import claims
 from vestige.study.board import Board
+from vestige.study.claims import claimed
 from vestige.study.corpora import Given
+from vestige.study.engines.inline import Inline
 from vestige.study.engines.local import PROCESS, Local, free_memory
 from vestige.study.engines.settings import EngineSpec, make_engine
 from vestige.study.estimate import estimate
@@ -287,10 +291,35 @@ class TestStatus:
         owner = {"host": "elsewhere", "pid": 7}
         status.add({"event": "planned", "at": 100.0, "total": {"tune": 1}, "cached": {}, "owner": owner})
         status.add({"event": "started", "at": 160.0, "key": "k", "kind": "tune", "title": "fine-tuning"})
-        assert "process 7 of elsewhere, last heard of 0:02:00 ago" in lines(status, record, now=280.0)[-1]
-        (tmp_path / "k.json").write_text("{}")  # the step tells how far it is
-        os.utime(tmp_path / "k.json", (270.0, 270.0))
-        assert "last heard of 0:00:10 ago" in lines(status, record, now=280.0)[-1]
+        found = lines(status, record, now=220.0)[-1]
+        assert found.startswith(
+            "running for 0:02:00; its driver (process 7 of elsewhere) was last heard of 0:01:00 ago"
+        )
+        assert lines(status, record, now=290.0)[-1].startswith(
+            "stopped, as it seems: its driver (process 7 of elsewhere)"
+        )
+        with claimed(record.sign()):  # as the driver holds it
+            os.utime(record.sign(), (280.0, 280.0))
+            assert lines(status, record, now=290.0)[-1].startswith("running for 0:03:10")
+        assert lines(status, record, now=290.0)[-1].startswith("stopped, as it seems")
+
+    def test_a_driver_gives_a_sign_of_life_all_the_time(self, raw, cache, tmp_path, monkeypatch):
+        """Also while one long step runs, of which it hears nothing; and none when it has ended."""
+        monkeypatch.setattr(claims, "BEAT", 0.02)
+        seen = []
+
+        class Slow(Inline):
+            def wait(self, seconds):
+                before = time.monotonic()
+                while self._next and time.monotonic() < before + 0.2:
+                    seen.append(json.loads(record.sign().read_text())["beat"])
+                return super().wait(seconds)
+
+        record = Record(tmp_path / "run" / "log")
+        monkeypatch.setattr("vestige.study.run.make_engine", lambda *_: Slow({}))
+        Study.from_dict(raw, tmp_path / "run", cache=cache).run()
+        assert len({*seen}) > 5
+        assert not record.sign().exists()
 
     def test_no_run(self, tmp_path):
         said = CliRunner().invoke(app, ["status", str(tmp_path)])
@@ -353,6 +382,10 @@ class TestCache:
         cell.write_bytes(cell.read_bytes()[:-1])
         said = CliRunner().invoke(app, ["verify", "--cache", str(cache)])
         assert said.exit_code == 1 and str(cell.parent) in said.output
+        for kind in ("tasks", "records"):  # files that stand alone, with their checksum in the first line
+            file = next((cache / kind).iterdir())
+            file.write_bytes(file.read_bytes()[:-2] + b"?\n")
+            assert f"{file} is damaged" in [*damaged(cache)]
 
     def test_clean_by_kind_and_size_and_never_what_runs(self, raw, cache, tmp_path):
         study = Study.from_dict(raw, tmp_path / "run", cache=cache)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -218,6 +217,8 @@ def _settings(options: Options) -> ElmoSettings:
 
 
 def _read(file: Path) -> dict[str, Tensor]:
+    import h5py  # not where a model is only asked whether it is an ELMo
+
     tensors: dict[str, Tensor] = {}
 
     def keep(name: str, item: Any) -> None:
