@@ -22,7 +22,7 @@ GUIDES = tuple(
     f"docs/{name}.md"
     for name in (
         "start", "concepts/probes", "concepts/statistics", "concepts/report", "guides/corpus", "guides/model",
-        "guides/adapters", "guides/decoders", "guides/training", "guides/publishing", "decisions", "beside",
+        "guides/adapters", "guides/decoders", "guides/notebook", "guides/training", "guides/publishing", "decisions", "beside",
     )
 )  # fmt: skip
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/clusters.md", *GUIDES)
