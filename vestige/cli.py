@@ -213,6 +213,29 @@ def compare(
 
 
 @app.command()
+def compare_items(
+    base: Annotated[Path, typer.Argument(help="lm-eval's samples of the base: a folder of one model, or one file.")],
+    tuned: Annotated[Path, typer.Argument(help="Those of the tuned model, on the same tasks.")],
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="acc, exact_match ... (repeatable; default: all with numbers).")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option("--margin", min=0, help="Of equivalence, for metrics between 0 and 1.")
+    ] = 0.01,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the whole table here, as csv.")] = None,
+) -> None:
+    """Compare two models on the items that lm-evaluation-harness logged with --log_samples."""
+    from vestige.comparison.items import compare_items as compare_sides
+    from vestige.comparison.items import lines
+
+    table = compare_sides(base, tuned, metrics=metric or (), margin=margin)
+    for line in lines(table):
+        typer.echo(line)
+    if out is not None:
+        table.to_csv(out, index=False)
+
+
+@app.command()
 def finetune(
     model: Annotated[str, typer.Argument(help="Hub id, folder, or minilm.")],
     task: Annotated[str, typer.Option("--task", help="A corpus, corpus/task, or a file of your own.")],
