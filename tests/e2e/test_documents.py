@@ -22,7 +22,7 @@ GUIDES = tuple(
     f"docs/{name}.md"
     for name in (
         "start", "concepts/probes", "concepts/statistics", "concepts/report", "guides/corpus", "guides/model",
-        "guides/adapters", "guides/decoders", "guides/notebook", "guides/training", "guides/publishing", "decisions", "beside",
+        "guides/adapters", "guides/decoders", "guides/notebook", "guides/training", "guides/interchange", "guides/publishing", "decisions", "beside",
     )
 )  # fmt: skip
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/clusters.md", *GUIDES)
@@ -144,7 +144,7 @@ def test_the_python_of_a_guide_runs(here, monkeypatch, guide):
     monkeypatch.setattr(webbrowser, "open", lambda page: True)
     if "runs/public_corpora" in (shelf.ROOT / guide).read_text() and not [*here.glob("runs/public_corpora-*")]:
         run("vestige run examples/public_corpora/study.yaml")
-    names = {"vg": vg}
+    names = {"vg": vg, **shelf.token_activations()}
     for block in blocks(guide, "python"):
         exec(compile(block, guide, "exec"), names)
 
