@@ -70,6 +70,9 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 @app.command()
 def demo(
+    model: Annotated[
+        str | None, typer.Option("--model", help="Another model: a folder or hub id (default: the embedded MiniLM).")
+    ] = None,
     out: Out = None,
     overwrite: Overwrite = False,
     cache: Cache = None,
@@ -79,11 +82,11 @@ def demo(
     engine: Engine = None,
     settings: With = None,
 ) -> None:
-    """Run a real study on the embedded model and treebank, and write its report."""
+    """Run a real study on the embedded model and treebank (or a model of your own), and write its report."""
     from vestige.demo import demo_spec
     from vestige.study.run import Study
 
-    study = Study.from_dict(demo_spec(limit, device), out, cache=cache, overwrite=overwrite)
+    study = Study.from_dict(demo_spec(limit, device, model), out, cache=cache, overwrite=overwrite)
     _say(study.run(**_engine(jobs, engine, settings)))
 
 
