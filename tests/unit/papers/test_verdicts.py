@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from examples.verdicts import Claim, Estimate, Part
+from vestige.papers.verdicts import Claim, Estimate, Part
 
 
 def verdict(*parts: Part, share: float = 1.0) -> bool | None:
@@ -67,7 +67,7 @@ class TestClaims:
     def test_the_verdict_is_written_with_the_numbers_it_comes_from(self):
         claim = Claim("It gains.", self.parts(self.up, self.open), lead="Gain", scale=1, note="One run.")
         assert claim.text() == (
-            "*It gains.* **Cannot be decided here.** Gain:  +2.0 (+1.0 to +3.0);  +1.0 (-1.0 to +3.0) points. One run."
+            "*It gains.* **Cannot be told.** Gain:  +2.0 (+1.0 to +3.0);  +1.0 (-1.0 to +3.0) points. One run."
         )
         many = Claim("It gains.", self.parts(*[self.up] * 9, Estimate(3.0)))
         assert "of 9 intervals 9 are where the paper has them, 0 are wholly elsewhere" in many.text()

@@ -1,10 +1,11 @@
-"""Whether the numbers of a run support what a paper says: one rule for all examples.
+"""Whether the numbers of a run support what a paper says: one rule for all papers.
 
 A claim has parts, each a quantity with its interval and the region in which the paper has it. The whole interval in
 that region supports the part; the whole interval outside of it, widened for as many tests as the claim has parts,
 speaks against it. A claim 'agrees' if all its parts are supported (or the share of them that it speaks of), 'differs'
-if one part too many speaks against it, and otherwise cannot be decided here. A number without an interval decides
-nothing, however large it is.
+if one part too many speaks against it, and otherwise cannot be told. Where all parts must be supported, none needs a
+wider interval (all of them together are at most as often supported by chance as each); where a share of them is
+enough, each is widened as well. A number without an interval decides nothing, however large it is.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from scipy.optimize import brentq
 from vestige.measures.student import Student
 
 CONFIDENCE = 0.95
-VERDICTS = {True: "Agrees", False: "Differs", None: "Cannot be decided here"}
+VERDICTS = {True: "Agrees", False: "Differs", None: "Cannot be told"}
 MOST_LISTED = 8
 """Parts that are written out one by one; of more the numbers are given."""
 
@@ -118,9 +119,10 @@ class Part:
     above: float = -inf
     below: float = inf
 
-    def supported(self) -> bool:
-        """Whether the whole interval is where the paper has it."""
-        return self.estimate.known and self.estimate.low > self.above and self.estimate.high < self.below
+    def supported(self, tests: int = 1) -> bool:
+        """Whether the whole interval, widened for so many tests, is where the paper has it."""
+        wide = self.estimate.widened(tests)
+        return wide.known and wide.low > self.above and wide.high < self.below
 
     def refuted(self, tests: int = 1) -> bool:
         """Whether the whole interval, widened for so many tests, is where the paper does not have it."""
@@ -146,17 +148,31 @@ class Claim:
 
     @property
     def agrees(self) -> bool | None:
-        """None: it cannot be decided here."""
+        """None: it cannot be told."""
         if not self.parts:
             return None
         against = sum(part.refuted(len(self.parts)) for part in self.parts) / len(self.parts)
         if against > 1 - self.share + 1e-9:
             return False
-        return True if sum(part.supported() for part in self.parts) / len(self.parts) >= self.share else None
+        return True if self._supported(self.parts) / len(self.parts) >= self.share else None
+
+    @property
+    def verdict(self) -> str:
+        """In words: agrees, differs, cannot be told."""
+        return VERDICTS[self.agrees].lower()
+
+    def _supported(self, parts: Sequence[Part]) -> int:
+        """How many; where the claim does not need all of them, each is one test of many."""
+        tests = len(self.parts) if self.share < 1 else 1
+        return sum(part.supported(tests) for part in parts)
 
     def text(self) -> str:
-        """The paper's words, the verdict, and the numbers it is derived from."""
-        return " ".join(filter(None, [f"*{self.paper}*", f"**{VERDICTS[self.agrees]}.**", self._numbers(), self.note]))
+        """What the paper says, the verdict, and the numbers it is derived from."""
+        return f"*{self.paper}* {self.judged()}"
+
+    def judged(self) -> str:
+        """The verdict, and the numbers it is derived from."""
+        return " ".join(filter(None, [f"**{VERDICTS[self.agrees]}.**", self._numbers(), self.note]))
 
     def _numbers(self) -> str:
         if not self.parts:
@@ -169,7 +185,7 @@ class Claim:
 
     def _counts(self) -> str:
         known = [part for part in self.parts if part.estimate.known]
-        supported = sum(part.supported() for part in known)
+        supported = self._supported(known)
         against = sum(part.refuted(len(self.parts)) for part in known)
         told = [
             f"of {len(known)} intervals {supported} are where the paper has them, {against} are wholly elsewhere "

@@ -1,32 +1,39 @@
 """What probes of sentences find in the run, before and after tuning."""
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pandas as pd
 
-from examples.page import pick
 from vestige.comparison.differences import Settings, compare
 from vestige.comparison.layer_groups import MARGIN, TASK, cross_pooling, group_differences, of_pooling
-from vestige.study.finished import StudyRun
+from vestige.papers.lookup import pick
+from vestige.papers.observed import Observed
 
-TUNED = {"cola": "CoLA", "sst2": "SST-2", "rte": "RTE", "squad": "SQuAD"}
+TITLES = {"cola": "CoLA", "sst2": "SST-2", "rte": "RTE", "squad": "SQuAD"}
+"""Tuned models by role."""
 PROBED = {
     "bigram_shift": "bigram shift",
     "coordination_inversion": "coordination inversion",
     "odd_man_out": "odd man out",
 }
-CORPORA = {"ewt": "EWT", "gum": "GUM"}
+SOURCES = {"senteval": "SentEval", "ewt": "EWT", "gum": "GUM", "treebank": "treebank"}
+"""What the probed sentences are from, by the beginning of the corpus' name."""
 POOLINGS = {"cls": "[CLS]", "sentence_mean": "mean"}
 SETTINGS = Settings(resamples=1999)
 
 
 class Changes:
-    """Accuracies and their differences, by treebank, probed task, tuned model and pooling."""
+    """Accuracies and their differences, by source, probed task, tuned model and pooling."""
 
-    def __init__(self, run: StudyRun) -> None:
-        self._run = run
-        self._rows = pick(run.results, analysis="sentence_probe")
+    def __init__(self, side: Observed) -> None:
+        self._side = side
+        self._rows = pick(side.results, analysis="sentence_probe")
+        there = set(self._rows["corpus"])
+        self.pairs = [(s, p) for s in SOURCES for p in PROBED if f"{s}_{p}" in there]
+        """Source and probed task of every set of sentences of the run."""
+        probed = set(self._rows["model"])
+        self.tuned = {role: title for role, title in side.tuned(TITLES).items() if role in probed}
         self.groups = cache(self._groups)
         self.layers = cache(self._layers)
         self.beyond_mean = cache(self._beyond_mean)
@@ -51,9 +58,13 @@ class Changes:
         base, runs = self._items(source, probed, "base")[0], self._items(source, probed, tuned)
         return cross_pooling(base, runs, settings=SETTINGS)
 
+    def title(self, source: str, probed: str) -> str:
+        """'bigram shift (EWT)'."""
+        return f"{PROBED[probed]} ({SOURCES[source]})"
+
     def poolings(self, source: str, probed: str) -> pd.DataFrame:
         """Mean minus [CLS] of the base model, over all layers but the embeddings: a table of one row."""
-        (items,) = self._items(source, probed, "base")
+        items = self._items(source, probed, "base")[0]
         cls, mean = (of_pooling(items, pooling) for pooling in POOLINGS)
         blocks = {"blocks": [layer for layer in sorted(cls["layer"].unique()) if layer]}
         return group_differences(cls, [mean], blocks, SETTINGS)
@@ -73,7 +84,7 @@ class Changes:
 
     def _read(self, source: str, probed: str, model: str) -> list[pd.DataFrame]:
         cells = pick(self._rows, corpus=f"{source}_{probed}", model=model)["cell"].unique()
-        return [self._run.tables.items(str(cell)) for cell in cells]
+        return [self._side.items(str(cell)) for cell in cells]
 
 
 def _cls_minus_mean(items: pd.DataFrame) -> pd.DataFrame:
@@ -81,3 +92,9 @@ def _cls_minus_mean(items: pd.DataFrame) -> pd.DataFrame:
     keys = ["sentence", "word", "subset", "probe_seed", "layer"]
     cls, mean = (of_pooling(items, pooling).set_index(keys)["correct"].astype(float) for pooling in POOLINGS)
     return (cls - mean).rename("correct").reset_index()
+
+
+@lru_cache(maxsize=8)
+def changes_of(side: Observed) -> Changes:
+    """Worked out once for all statements and figures of a base model."""
+    return Changes(side)
