@@ -271,7 +271,9 @@ def reproduce(
     ] = None,
     scale: Annotated[
         str,
-        typer.Option("--scale", help="demo (built-in corpora), small (open corpora) or full (the paper's own setting)."),
+        typer.Option(
+            "--scale", help="demo (built-in corpora), small (open corpora) or full (the paper's own setting)."
+        ),
     ] = "demo",
     source: Annotated[
         Path | None, typer.Option("--from", help="Only write the page again, from the tables of this run or example.")
@@ -304,7 +306,7 @@ def reproduce(
         typer.echo(f"page: {rewrite(paper, source, out, kept).resolve()}")
         return
     how = _engine(jobs, engine, settings)
-    asked = {"limit": limit, "device": device, "cache": cache, "overwrite": overwrite}
+    asked: dict[str, Any] = {"limit": limit, "device": device, "cache": cache, "overwrite": overwrite}
     if plan:
         from vestige.papers.planning import lines
 
@@ -321,7 +323,9 @@ def reproduce(
         failed += len(done.failed)
         typer.echo(f"report: {done.report().resolve()}")
     if failed:
-        typer.echo(f"error: {failed} {'analysis' if failed == 1 else 'analyses'} failed; the reports name them", err=True)
+        typer.echo(
+            f"error: {failed} {'analysis' if failed == 1 else 'analyses'} failed; the reports name them", err=True
+        )
         raise typer.Exit(1)
 
 

@@ -56,9 +56,7 @@ class Observed:
     def settings(self, analysis: str, **values: object) -> list[str]:
         """The hashes of the parameters of an analysis that have these values."""
         cells = pick(self.cells, analysis=analysis)
-        fits = [
-            all(json.loads(said)[name] == value for name, value in values.items()) for said in cells["parameters"]
-        ]
+        fits = [all(json.loads(said)[name] == value for name, value in values.items()) for said in cells["parameters"]]
         return list(dict.fromkeys(cells["params"][fits]))
 
     def sizes(self, corpus: str) -> dict[str, int]:

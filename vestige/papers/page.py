@@ -92,8 +92,8 @@ def tuned_models(page: Page, side: Observed, titles: Mapping[str, str]) -> None:
         measures = [name for name in runs[0] if name.startswith("dev_")] if runs else []
         told = [f"{name.removeprefix('dev_')} {spread([one[name] for one in runs])}" for name in measures]
         lines.append([title, "; ".join(told) or "not tuned"])
-    runs = max((len(side.lock["models"].get(role, [])) for role in titles), default=1)
-    head = "on dev" if runs == 1 else f"on dev: mean of {runs} runs (their range)"
+    most = max((len(side.lock["models"].get(role, [])) for role in titles), default=1)
+    head = "on dev" if most == 1 else f"on dev: mean of {most} runs (their range)"
     page.table(["tuned on", head], lines, f"The tuned models ({side.title})")
     page.text(*unlearnt(side, titles))
 

@@ -136,4 +136,3 @@ def write_sections(page: Page, paper: Paper, sides: Sides) -> None:
         if mine:
             page.text(section.heading)
             section.write(page, paper, mine)
-

@@ -72,7 +72,8 @@ class Published:
 def numbers() -> tuple[Published, ...]:
     """All of them."""
     text = (files("vestige.papers") / "published.csv").read_text(encoding="utf-8")
-    return tuple(Published(**{**row, "place": int(row["place"])}) for row in csv.DictReader(text.splitlines()))
+    rows = csv.DictReader(text.splitlines())
+    return tuple(Published(place=int(row.pop("place")), **row) for row in rows)
 
 
 def find(paper: str, table: str, model: str, row: str, column: str) -> str:

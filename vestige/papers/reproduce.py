@@ -84,7 +84,6 @@ def write_example(name: str, folder: Path) -> Path:
     return write_page(name, open_run(folder), folder, "README.md", f"vestige reproduce {name} --from examples/{name}")
 
 
-
 def rewrite(name: str, source: Path, target: Path | None = None, kept: Path | None = None) -> Path:
     """The page of a run, or of an example that keeps one, written again; `kept`: make that folder such an example."""
     study = studies_of(name)[0]

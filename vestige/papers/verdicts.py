@@ -53,7 +53,7 @@ class Estimate:
         cls, groups: Sequence[Sequence[float]], sentence_error: float = 0.0, sentences: int = 2
     ) -> "Estimate":
         """The mean over groups of the mean over their runs: these groups, other runs and other sentences."""
-        value = np.float64(np.mean([np.mean(runs) for runs in groups]))
+        value = np.asarray(np.mean([np.mean(runs) for runs in groups]))
         if min(map(len, groups)) < 2:
             return cls(float(value))
         errors = [np.std(runs, ddof=1) / len(runs) ** 0.5 / len(groups) for runs in groups]
@@ -64,8 +64,10 @@ class Estimate:
     @classmethod
     def mean_of(cls, estimates: Sequence["Estimate"]) -> "Estimate":
         """The mean of estimates whose errors may be one and the same: intervals do not shrink."""
-        ends = [[getattr(estimate, name) for estimate in estimates] for name in ("value", "low", "high")]
-        return cls(*(float(np.mean(end)) for end in ends), min(e.degrees for e in estimates))
+        value, low, high = (
+            float(np.mean([getattr(estimate, name) for estimate in estimates])) for name in ("value", "low", "high")
+        )
+        return cls(value, low, high, min(e.degrees for e in estimates))
 
     def __sub__(self, other: "Estimate") -> "Estimate":
         """The difference; errors are taken as independent."""

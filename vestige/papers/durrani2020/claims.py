@@ -5,6 +5,7 @@ over the two held-out sets.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,9 +60,7 @@ def _trained(results: Mapping[str, pd.DataFrame]) -> str:
     return ONE_SEED if max(map(seeds, results.values()), default=1) < 2 else OVER_SEEDS
 
 
-def _each(
-    results: Mapping[str, pd.DataFrame], measure: Callable[[pd.DataFrame], float], **bounds: float
-) -> list[Part]:
+def _each(results: Mapping[str, pd.DataFrame], measure: Callable[[pd.DataFrame], float], **bounds: float) -> list[Part]:
     """A measure of every property, over trainings."""
     return [Part(name, over_seeds(rows, measure), **bounds) for name, rows in results.items()]
 
@@ -192,12 +191,14 @@ def closed_class(side: Observed) -> Claim:
     results = by_property(side)
     rows = results.get("POS", pd.DataFrame())
     sizes = _label_sizes(rows)
-    said = ", ".join(f"{label} {sizes[label]:.0f}" for label in ("UH", "TO", "NNPS", "NN", "VB", "JJ") if label in sizes)
+    said = ", ".join(
+        f"{label} {sizes[label]:.0f}" for label in ("UH", "TO", "NNPS", "NN", "VB", "JJ") if label in sizes
+    )
     fewest, most = sizes.sort_values().head(3), sizes.sort_values().tail(3)
     parts = [
         Part(
             f"{few} minus NNPS",
-            over_seeds(rows, lambda run, few=few: _label_sizes(run)[few] - _label_sizes(run)["NNPS"]),
+            over_seeds(rows, partial(_fewer, few=few)),
             below=0,
         )
         for few in ("UH", "TO")
@@ -212,6 +213,15 @@ def closed_class(side: Observed) -> Claim:
         note=f"Neurons: {said} (median {sizes.median():.0f}). Fewest: {_named(fewest)}; most: {_named(most)}. "
         f"{_trained(results)}",
     )
+
+
+def _fewer(run: pd.DataFrame, few: str) -> float:
+    sizes = _label_sizes(run)
+    return float(sizes[few] - sizes["NNPS"])
+
+
+def _home(run: pd.DataFrame, label: str) -> float:
+    return one(run, "dominant_layer", **TIGHT, label=label)
 
 
 def _label_sizes(rows: pd.DataFrame) -> pd.Series:
@@ -230,7 +240,7 @@ def homes_of_tags(side: Observed) -> Claim:
     parts = [
         Part(
             label,
-            over_seeds(rows, lambda run, label=label: one(run, "dominant_layer", **TIGHT, label=label)),
+            over_seeds(rows, partial(_home, label=label)),
             **bounds,
         )
         for label, bounds in wanted.items()

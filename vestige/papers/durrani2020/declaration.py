@@ -10,14 +10,14 @@ NEURONS = ("neurons",)
 
 PAPER = Paper(
     name="durrani2020",
-    cite="Durrani, Sajjad, Dalvi and Belinkov 2020, Analyzing Individual Neurons in Pre-trained Language Models (EMNLP)",
+    cite="Durrani, Sajjad, Dalvi and Belinkov 2020, Analyzing Individual Neurons in Pre-trained Language Models "
+    "(EMNLP)",
     title="Individual neurons of {models} (after Durrani et al. 2020)",
-    question="How few neurons are enough to predict part of speech, semantic tags, chunks and CCG categories, and where "
-    "are they?",
-    setting="The paper studies BERT, XLNet, T-ELMo and ELMo on the Penn Treebank, the Parallel Meaning Bank, CoNLL-2000 "
-    "and CCGbank. Probes are proximal elastic nets (true zeros) with the paper's squared L2, trained until their gain "
-    "per round is small rather than for ten epochs; penalties are searched over the paper's 8 x 8 grid by its score "
-    "on dev.",
+    question="How few neurons are enough to predict part of speech, semantic tags, chunks and CCG categories, and "
+    "where are they?",
+    setting="The paper studies BERT, XLNet, T-ELMo and ELMo on the Penn Treebank, the Parallel Meaning Bank, "
+    "CoNLL-2000 and CCGbank. Probes are proximal elastic nets (true zeros) with the paper's squared L2, trained until "
+    "their gain per round is small rather than for ten epochs; penalties are searched by the paper's score on dev.",
     models=("bert-base-cased", "xlnet-base-cased"),
     opening=open_page,
     statements=STATEMENTS,

@@ -1,6 +1,7 @@
 """The tables of the page: those of the paper, every model beside the others, and what goes beyond it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -37,11 +38,15 @@ def ablation(page: Page, paper: Paper, sides: Sides) -> None:
             sides,
             ["", "kept"],
             [(name, kept) for name in _properties(sides) for kept in KEPT],
-            {"": _cell(lambda rows, kept, metric=metric: percent(one(rows, metric, **KEPT[kept])))},
+            {"": _cell(partial(_of_kept, metric=metric))},
             f"Table {number}: accuracy with 20 % of the neurons kept and the others zeroed out, without training again "
             f"({on})",
             f"Table {number}",
         )
+
+
+def _of_kept(rows: pd.DataFrame, kept: str, metric: str) -> str:
+    return percent(one(rows, metric, **KEPT[kept]))
 
 
 ROWS = ("selected", "accuracy, all", "accuracy, selected", "selectivity, all", "selectivity, selected")
@@ -59,7 +64,7 @@ def minimal(page: Page, paper: Paper, sides: Sides) -> None:
             sides,
             ["", ""],
             [(name, row) for name in _properties(sides) for row in ROWS],
-            {"": _cell(lambda rows, row, chosen=chosen, split=split: _of_minimal(rows, row, chosen, split))},
+            {"": _cell(partial(_of_minimal, chosen=chosen, split=split))},
             f"Table {number}: {told}",
             f"Table {number}",
         )

@@ -13,8 +13,8 @@ PAPER = Paper(
     title="What fine-tuning does to layers and neurons of {models} (after Durrani et al. 2021)",
     question="What does fine-tuning on GLUE tasks do to part of speech, chunks and semantic tags, layer by layer and "
     "neuron by neuron, and what do pruned models lose?",
-    setting="The paper studies BERT, RoBERTa and XLNet, tuned on the whole training sets of six GLUE tasks; it states no "
-    "settings of the tuning. Neurons are selected here by the same penalties for every model.",
+    setting="The paper studies BERT, RoBERTa and XLNet, tuned on the whole training sets of six GLUE tasks; it states "
+    "no settings of the tuning. Neurons are selected here by the same penalties for every model.",
     models=("bert-base-cased", "roberta-base", "xlnet-base-cased"),
     opening=open_page,
     statements=STATEMENTS,

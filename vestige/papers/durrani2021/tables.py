@@ -1,6 +1,7 @@
 """The tables and figures of the page."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -86,9 +87,7 @@ def _changes(page: Page, side: Observed, params: str) -> None:
             cells = [f"{100 * row.difference:+.1f}{stands_out(row)}" for row in part.itertuples()]
             lines.append([name, title, *cells])
     depth = int(changes["layer"].max())
-    page.table(
-        ["", "tuned on", *map(str, range(depth + 1))], lines, "Change of accuracy in points, by layer", words=2
-    )
+    page.table(["", "tuned on", *map(str, range(depth + 1))], lines, "Change of accuracy in points, by layer", words=2)
     page.text(
         "One seed of the probes: chance in their training is not known, and none of these differences is tested."
         if (changes["verdict"] == "described").all()
@@ -158,7 +157,7 @@ def top_and_bottom(page: Page, paper: Paper, sides: Sides) -> None:
     for name, number in NUMBERS.items():
         if any(name in side.places(PROPERTIES, "neurons") for side in sides):
             columns = {
-                title: _cell(sides, name, lambda rows, where=where: percent(one(rows, "accuracy", **where)))
+                title: _cell(sides, name, partial(_number, metric="accuracy", where=where))
                 for title, where in wanted.items()
             }
             caption = f"Table {number}: {name}, accuracy of probes trained on the top and bottom neurons"
@@ -174,11 +173,13 @@ def minimal(page: Page, paper: Paper, sides: Sides) -> None:
         columns = {"selected": _cell(sides, name, _size)}
         for metric in ("accuracy", "selectivity"):
             for which, where in (("all", ALL), ("selected", TIGHT)):
-                columns[f"{metric}, {which}"] = _cell(
-                    sides, name, lambda rows, metric=metric, where=where: percent(one(rows, metric, **where))
-                )
+                columns[f"{metric}, {which}"] = _cell(sides, name, partial(_number, metric=metric, where=where))
         caption = f"Table 7: {name}, minimal sets within 0.5 points, means over runs"
         paper.by_model(page, sides, [""], keys, columns, caption, f"Table 7, {name}")
+
+
+def _number(rows: pd.DataFrame, metric: str, where: dict[str, Any]) -> str:
+    return percent(one(rows, metric, **where))
 
 
 def _size(rows: pd.DataFrame) -> str:
@@ -222,7 +223,9 @@ def pruning(page: Page, paper: Paper, sides: Sides) -> None:
         return text
 
     columns = {title: score(name) for name, title in names.items()}
-    caption = "Tables 2 and 6: score on dev after tuning, whole and with the upper or the lower half of the blocks dropped"
+    caption = (
+        "Tables 2 and 6: score on dev after tuning, whole and with the upper or the lower half of the blocks dropped"
+    )
     paper.by_model(page, sides, [""], [(row,) for row in rows], columns, caption, "Table 2")
     measures = "; ".join(
         f"{title} {next(pruning_measure(side, name) for side in sides if name in pruned_tasks(side))}"

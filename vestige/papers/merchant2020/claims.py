@@ -35,7 +35,9 @@ LITTLE = 0.03
 def checkpoints(side: Observed) -> str:
     """What a single run supports."""
     runs = max(len(side.lock["models"].get(role, [])) for role in ("base", *side.tuned(TITLES)))
-    return "Models were tuned once: this is about these checkpoints." if runs < 2 else f"Intervals are over {runs} runs."
+    return (
+        "Models were tuned once: this is about these checkpoints." if runs < 2 else f"Intervals are over {runs} runs."
+    )
 
 
 def f1(side: Observed, name: str, model: str, given: str) -> float:
@@ -238,11 +240,7 @@ def parsing_shortens_codes(side: Observed) -> Claim:
     mine = pick(found[found["task"].isin(CODED["dependency relation"])], model="parsing").sort_values("layer")
     return Claim(
         "Tuning on parsing makes dependencies easier to learn, by their description length.",
-        [
-            Part(f"layer {int(row['layer'])}", _relative(row), below=0)
-            for _, row in mine.iterrows()
-            if row["layer"] > 0
-        ],
+        [Part(f"layer {int(row['layer'])}", _relative(row), below=0) for _, row in mine.iterrows() if row["layer"] > 0],
         lead="Change of the length of the code for dependency relations",
         unit="%",
         note=checkpoints(side),

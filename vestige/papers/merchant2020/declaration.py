@@ -14,8 +14,8 @@ PAPER = Paper(
     name="merchant2020",
     cite=CITE,
     title="What fine-tuning does to syntax and semantics in {models} (after Merchant et al. 2020)",
-    question="What do edge probes, structural probes, description lengths, representational similarity and erasure find "
-    "before and after tuning on inference, question answering and dependency parsing?",
+    question="What do edge probes, structural probes, description lengths, representational similarity and erasure "
+    "find before and after tuning on inference, question answering and dependency parsing?",
     setting="The paper tunes BERT on the whole training sets of MNLI, SQuAD 1.1 and the English part of CoNLL 2017's "
     "parsing task, and probes it with OntoNotes and others. Freezing and truncation (Figures 3 and 4) are a study of "
     "their own, `merchant2020_depth`.",

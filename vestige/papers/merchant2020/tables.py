@@ -1,6 +1,7 @@
 """The tables and figures of the page."""
 
 from collections.abc import Callable
+from functools import partial
 
 import altair as alt
 import pandas as pd
@@ -28,9 +29,9 @@ def edges(page: Page, paper: Paper, sides: Sides) -> None:
     roles = list(dict.fromkeys(role for side in sides for role in side.tuned(TITLES)))
     for given, title in INPUTS.items():
         columns: dict[str, Callable[[Observed, str], str]] = {
-            "base": lambda side, name, given=given: _of_base(side, name, given),
-            "lexical": lambda side, name, given=given: _baseline(side, name, given, "base", "lexical"),
-            "randomised": lambda side, name, given=given: _baseline(side, name, given, "random twin", given),
+            "base": partial(_of_base, given=given),
+            "lexical": partial(_baseline, given=given, model="base", read="lexical"),
+            "randomised": partial(_baseline, given=given, model="random twin", read=given),
         }
         columns |= {TITLES[role]: _edge_change(role, given) for role in roles}
         table = "Table 1" if given == "mix" else ""

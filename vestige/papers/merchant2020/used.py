@@ -95,6 +95,6 @@ def _words_lost(page: Page, side: Observed, tuned: Mapping[str, str]) -> None:
         page.table(
             ["tuned on", "nothing erased", *map(str, found.index)],
             lines,
-            f"Perplexity of the base model's language-model head on {rows['corpus'].iloc[0]}, by the layer that part of "
-            "speech is erased from; in brackets with random directions erased",
+            f"Perplexity of the base model's language-model head on {rows['corpus'].iloc[0]}, by the layer that part "
+            "of speech is erased from; in brackets with random directions erased",
         )

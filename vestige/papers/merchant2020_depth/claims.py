@@ -103,7 +103,9 @@ def parsing_needs_depth(side: Observed) -> Claim:
     for title in MINE:
         if title in costs and DEEP in costs:
             parts.append(Part(f"{DEEP} minus {title}", costs[DEEP][0] - costs[title][0], above=0))
-    told = [f"{title} {100 * half.value:.1f} of {100 * whole.value:.1f} points" for title, (half, whole) in costs.items()]
+    told = [
+        f"{title} {100 * half.value:.1f} of {100 * whole.value:.1f} points" for title, (half, whole) in costs.items()
+    ]
     return Claim(
         "Parsing needs deeper change than MNLI and SQuAD.",
         parts,

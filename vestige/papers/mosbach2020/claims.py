@@ -6,8 +6,14 @@ import numpy as np
 import pandas as pd
 
 from vestige.papers.mosbach2020.changes import POOLINGS, Changes, changes_of
-from vestige.papers.mosbach2020.mechanisms import attention_moves_by_cls, attention_moves_up, attention_widens
-from vestige.papers.mosbach2020.mechanisms import change_is_late, perplexity_rises, rises_more_on_sst2
+from vestige.papers.mosbach2020.mechanisms import (
+    attention_moves_by_cls,
+    attention_moves_up,
+    attention_widens,
+    change_is_late,
+    perplexity_rises,
+    rises_more_on_sst2,
+)
 from vestige.papers.observed import Observed
 from vestige.papers.paper import Statement
 from vestige.papers.verdicts import Claim, Estimate, Part
@@ -57,7 +63,9 @@ def mostly_upper_layers(side: Observed) -> Claim:
         ]
         parts += [Part("", sizes_apart(group[-1], group[0]), above=0) for group in groups]
         sizes = [100 * float(np.mean([abs(group[half].value) for group in groups])) for half in (0, -1)]
-        errors = [100 * float(np.mean([(group[half].high - group[half].low) / 2 for group in groups])) for half in (0, -1)]
+        errors = [
+            100 * float(np.mean([(group[half].high - group[half].low) / 2 for group in groups])) for half in (0, -1)
+        ]
         told.append(
             f"{title} {sizes[0]:.2f} and {sizes[1]:.2f} points (half-widths of their intervals: {errors[0]:.2f} and "
             f"{errors[1]:.2f})"
@@ -81,9 +89,7 @@ def cola_on_bigrams(side: Observed) -> Claim:
     """Section 4.2."""
     changes = changes_of(side)
     pairs = [pair for pair in changes.pairs if pair[1] == "bigram_shift"] if "cola" in changes.tuned else []
-    gains = [
-        Part(f"[CLS], {changes.title(*pair)}", _upper(changes, *pair, "cola", "cls"), above=0) for pair in pairs
-    ]
+    gains = [Part(f"[CLS], {changes.title(*pair)}", _upper(changes, *pair, "cola", "cls"), above=0) for pair in pairs]
     ahead = [
         Part(f"[CLS] minus mean, {changes.title(*pair)}", Estimate.of_row(_judged(row)), above=0)
         for pair in pairs

@@ -11,10 +11,11 @@ PAPER = Paper(
     cite="Mosbach, Khokhlova, Hedderich and Klakow 2020, On the Interplay Between Fine-tuning and Sentence-level "
     "Probing for Linguistic Knowledge in Pre-trained Transformers (Findings of EMNLP)",
     title="Sentence-level knowledge, attention and the language model of {models} (after Mosbach et al. 2020)",
-    question="Does tuning add or remove sentence-level knowledge, or does it only move attention and break the language "
-    "model?",
-    setting="The paper studies BERT, RoBERTa and ALBERT, tuned on the whole training sets of CoLA, SST-2, RTE and SQuAD "
-    "in five runs each, with the probing sets of SentEval: shifted bigrams, inverted coordinations and odd words.",
+    question="Does tuning add or remove sentence-level knowledge, or does it only move attention and break the "
+    "language model?",
+    setting="The paper studies BERT, RoBERTa and ALBERT, tuned on the whole training sets of CoLA, SST-2, RTE and "
+    "SQuAD in five runs each, with the probing sets of SentEval: shifted bigrams, inverted coordinations and odd "
+    "words.",
     models=("bert-base-cased", "roberta-base", "albert-base-v1"),
     opening=open_page,
     statements=STATEMENTS,

@@ -132,8 +132,8 @@ def _perplexity(page: Page, side: Observed) -> None:
         else ""
     )
     page.text(
-        f"Perplexity of masked tokens ({_text_read(side)}) with the language-model head of the base model;{fitted} mean "
-        "and standard deviation over runs. Left: during tuning. Right: with the last layers replaced by "
+        f"Perplexity of masked tokens ({_text_read(side)}) with the language-model head of the base model;{fitted} "
+        "mean and standard deviation over runs. Left: during tuning. Right: with the last layers replaced by "
         "the base model's; the embeddings stay those of the tuned model, so the last point need not be the base's."
     )
     page.figure(figures.perplexity(side), "figure3", "Perplexity during tuning, and with layers replaced")
