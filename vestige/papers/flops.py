@@ -17,13 +17,13 @@ from vestige.models.files.sources import model_folder
 
 @lru_cache
 def _published() -> Mapping[str, Mapping[str, Any]]:
-    text = (files("vestige.papers") / "architectures.yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(text))
+    known = yaml.safe_load((files("vestige.papers") / "architectures.yaml").read_text(encoding="utf-8"))
+    return {**known, **{name.partition("/")[2]: said for name, said in known.items()}}
 
 
 def architecture(source: str) -> dict[str, Any]:
     """The configuration of a model: as published of those that the papers study, else as its folder has it."""
-    known = _published().get(source.rpartition("/")[2])
+    known = _published().get(source)
     if known is not None:
         return dict(known)
     return dict(load_json((model_folder(source) / "config.json").read_bytes()))
@@ -31,7 +31,7 @@ def architecture(source: str) -> dict[str, Any]:
 
 def is_published(source: str) -> bool:
     """Whether a model is counted by what its authors published, whatever lies here."""
-    return source.rpartition("/")[2] in _published()
+    return source in _published()
 
 
 @lru_cache(maxsize=4096)

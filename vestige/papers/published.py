@@ -24,6 +24,7 @@ class Original:
 
     title: str
     """What the paper calls it."""
+    owner: str
     id: str
     layers: int
     width: int
@@ -34,14 +35,14 @@ class Original:
         """Whether a base model is this one: its id, its architecture and its shape."""
         (about, *_) = side.lock["models"]["base"]
         same = about.get("type") == self.kind and set(about.get("widths", ())) == {self.width}
-        return side.source.rpartition("/")[2] == self.id.rpartition("/")[2] and side.layers == self.layers and same
+        return side.source in (self.id, f"{self.owner}/{self.id}") and side.layers == self.layers and same
 
 
-BERT_CASED = Original("BERT", "bert-base-cased", 13, 768, "bert")
-BERT_UNCASED = Original("BERT", "bert-base-uncased", 13, 768, "bert")
-ROBERTA = Original("RoBERTa", "roberta-base", 13, 768, "roberta")
-XLNET = Original("XLNet", "xlnet-base-cased", 13, 768, "xlnet")
-ALBERT = Original("ALBERT", "albert-base-v1", 13, 768, "albert")
+BERT_CASED = Original("BERT", "google-bert", "bert-base-cased", 13, 768, "bert")
+BERT_UNCASED = Original("BERT", "google-bert", "bert-base-uncased", 13, 768, "bert")
+ROBERTA = Original("RoBERTa", "FacebookAI", "roberta-base", 13, 768, "roberta")
+XLNET = Original("XLNet", "xlnet", "xlnet-base-cased", 13, 768, "xlnet")
+ALBERT = Original("ALBERT", "albert", "albert-base-v1", 13, 768, "albert")
 
 
 @dataclass(frozen=True)

@@ -100,8 +100,11 @@ class Estimate:
 
 
 def _degrees(value: float, half: float, p: float, runs: int) -> float:
-    """Degrees of freedom of Student's interval that goes with p; of one run, intervals are resampled instead."""
-    if runs < 2:
+    """Degrees of freedom of Student's interval that goes with p; of one run, intervals are resampled instead.
+
+    An interval without width, where no sentence and no run differs, has no error whose degrees could be told.
+    """
+    if runs < 2 or half == 0:
         return inf
 
     def excess(log_degrees: float) -> float:
