@@ -92,11 +92,12 @@ class Estimate:
         """Whether there is an interval."""
         return not (isnan(self.low) or isnan(self.high))
 
-    def text(self, decimals: int = 1) -> str:
-        """'+5.6 (+2.8 to +8.5)'."""
+    def text(self, decimals: int = 1, signed: bool = True) -> str:
+        """'+5.6 (+2.8 to +8.5)'; of what is no difference '5.6 (2.8 to 8.5)'."""
+        how = f"{'+' if signed else ''}.{decimals}f"
         if not self.known:
-            return f"{self.value:+.{decimals}f} (no interval)"
-        return f"{self.value:+.{decimals}f} ({self.low:+.{decimals}f} to {self.high:+.{decimals}f})"
+            return f"{self.value:{how}} (no interval)"
+        return f"{self.value:{how}} ({self.low:{how}} to {self.high:{how}})"
 
 
 def _degrees(value: float, half: float, p: float, runs: int) -> float:
@@ -146,6 +147,8 @@ class Claim:
     unit: str = "points"
     scale: float = 100
     decimals: int = 1
+    signed: bool = True
+    """Whether the numbers are differences, which have a sign."""
     share: float = 1.0
     """How many of its parts the claim needs: all, unless it speaks of most."""
     note: str = ""
@@ -185,7 +188,9 @@ class Claim:
         lead = f"{self.lead}: " if self.lead else ""
         if len(self.parts) > MOST_LISTED:
             return lead + self._counts()
-        told = "; ".join(f"{part.what} {part.estimate.times(self.scale).text(self.decimals)}" for part in self.parts)
+        told = "; ".join(
+            f"{part.what} {part.estimate.times(self.scale).text(self.decimals, self.signed)}" for part in self.parts
+        )
         return f"{lead}{told} {self.unit}.".replace(" .", ".")
 
     def _counts(self) -> str:

@@ -28,7 +28,17 @@ def change(difference: float, half: float | None, **where: Any) -> dict[str, Any
     known = half is not None
     ends = {"low": difference - half, "high": difference + half} if half is not None else {}
     told = {"difference": difference, "p": 0.01 if known else None, "verdict": "higher" if known else "described"}
-    return {"params": "p", "base": 0.5, "runs": 1, "seeds": 1, "sentences": 100, "sd_items": 0.001, **told, **ends, **where}
+    return {
+        "params": "p",
+        "base": 0.5,
+        "runs": 1,
+        "seeds": 1,
+        "sentences": 100,
+        "sd_items": 0.001,
+        **told,
+        **ends,
+        **where,
+    }
 
 
 def changes(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

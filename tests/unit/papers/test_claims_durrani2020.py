@@ -22,7 +22,12 @@ def side(true: bool, spread: float = 0.001, runs: int = 3):
             records.extend(planted.seeds(planted.around(value, noise, runs), **where, metric=metric, **place))
 
         for split in ("", "dev_"):
-            for which, value in (("All", 0.95), ("Top", 0.6 + 0.3 * sign), ("Random", 0.6), ("Bottom", 0.6 - 0.3 * sign)):
+            for which, value in (
+                ("All", 0.95),
+                ("Top", 0.6 + 0.3 * sign),
+                ("Random", 0.6),
+                ("Bottom", 0.6 - 0.3 * sign),
+            ):
                 add(f"{split}accuracy", value, **KEPT[which])
             add(f"{split}selectivity", 0.2, **claims.ALL)
             add(f"{split}selectivity", 0.2 + 0.1 * sign, **TIGHT)

@@ -29,10 +29,8 @@ def side(true: bool, half: float | None = 0.002):
         records.append({**tree, "model": "base", "corpus": "ewt", "task": "head", "layer": layer, "value": 0.8})
         for model in TUNED:
             deep = {"parsing": 0.3, "squad": 0.2, "mnli": 0.1} if true else {"parsing": 0.1, "squad": 0.2, "mnli": 0.3}
-            if model == "parsing":
-                move = 0.2 * sign
-            else:
-                move = (-0.05 if layer == 6 else 0.0) if true else 0.3
+            others = (-0.05 if layer == 6 else 0.0) if true else 0.3
+            move = 0.2 * sign if model == "parsing" else others
             found.append(planted.change(move, half, model=model, layer=layer, corpus="ewt", task="head", **tree))
             alike = 1 - deep[model] * layer / 6 - 0.3 * (layer == 6)
             alike = alike if true else (0.5 if layer == 0 else 0.6 + 0.05 * layer - deep[model])
@@ -57,7 +55,9 @@ def test_a_statement_agrees_differs_or_cannot_be_told(statement):
     assert statement.test(side(True, half=3.0)).verdict == "cannot be told"
 
 
-@pytest.mark.parametrize("statement", [one for one in STATEMENTS if "similarity" not in one.needs], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "statement", [one for one in STATEMENTS if "similarity" not in one.needs], ids=lambda s: s.name
+)
 def test_differences_without_intervals_decide_nothing(statement):
     """However large: absence of an interval is no agreement."""
     assert statement.test(side(True, half=None)).verdict == "cannot be told"

@@ -105,7 +105,9 @@ def test_a_larger_change_that_noise_may_have_made_is_none():
 
 def test_a_model_that_was_not_tuned_leaves_its_statement_open():
     whole = side(True)
-    some = planted.observed(whole.results[whole.results["model"] == "base"], tuned={"rte": "rte/rte"}, items=whole.items)
+    some = planted.observed(
+        whole.results[whole.results["model"] == "base"], tuned={"rte": "rte/rte"}, items=whole.items
+    )
     by_name = {statement.name: statement for statement in STATEMENTS}
     for name in ("losses_sst2", "losses_squad", "cola_on_bigrams"):
         assert by_name[name].test(some).verdict == "cannot be told"

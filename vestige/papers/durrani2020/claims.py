@@ -129,6 +129,7 @@ def few_are_enough(side: Observed) -> Claim:
         lead="Within 0.5 points",
         unit="% of the neurons",
         decimals=0,
+        signed=False,
         note=f"Within 2 points: {loose}. Of {neurons} neurons. {_trained(results)}",
     )
 
@@ -253,6 +254,7 @@ def homes_of_tags(side: Observed) -> Claim:
         unit="",
         scale=1,
         decimals=0,
+        signed=False,
         note=f"There are layers 0 to {top}; the last and the lowest are its quarters. {_trained(results)}",
     )
 

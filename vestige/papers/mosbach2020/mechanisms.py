@@ -163,6 +163,7 @@ def change_is_late(side: Observed) -> Claim:
         "of them undoes",
         unit="%",
         decimals=0,
+        signed=False,
         note="More than half is on the paper's side.",
     )
 
