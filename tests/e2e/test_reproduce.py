@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from vestige.cli import app
 from vestige.papers.paper import NAMES, find_paper
+from vestige.papers.template import fill
 from vestige.papers.verdicts import VERDICTS
+from vestige.study.spec import make_spec
 
 FEW = {
     "durrani2020": ("Table 1", "Table 5", "Figures 2 to 5"),
@@ -80,7 +82,11 @@ def test_a_page_is_written_again_and_a_run_is_kept(place):
     run("vestige reproduce durrani2020 --from short")
     assert (place / "short" / "paper.md").read_text() == first
     run("vestige reproduce durrani2020 --from short --keep kept")
-    assert yaml.safe_load((place / "kept" / "study.yaml").read_text())["study"] == "durrani2020"
+    kept = yaml.safe_load((place / "kept" / "study.yaml").read_text())
+    assert kept["study"] == "durrani2020-demo" and kept["models"] == {"first": "first"}
+    assert make_spec(kept) == make_spec(fill("durrani2020", "demo", ["first"]))
+    wrong = CliRunner().invoke(app, shlex.split("reproduce mosbach2020 --from short --keep other"))
+    assert wrong.exit_code == 1 and "which is none of mosbach2020" in str(wrong.exception)
     kept = (place / "kept" / "README.md").read_text()
     (place / "kept" / "README.md").unlink()
     run("vestige reproduce durrani2020 --from kept")

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from vestige.errors import VestigeError
 from vestige.papers.keep import RESULTS, keep, open_run
 from vestige.papers.observed import observe
@@ -17,6 +19,7 @@ from vestige.study.run import Study
 from vestige.study.spec import make_spec
 
 PAGE = "paper.md"
+NOTE = "Written from the tables of this run. Do not edit."
 
 
 def study_of(
@@ -43,7 +46,7 @@ def default_models(name: str, scale: str) -> tuple[str, ...]:
     return find_paper(name).models if scale == "full" else (DEFAULT,)
 
 
-def write_page(name: str, run: StudyRun, folder: str | Path, file: str = PAGE, command: str = "") -> Path:
+def write_page(name: str, run: StudyRun, folder: str | Path, file: str = PAGE, note: str = NOTE) -> Path:
     """The page of a paper from the tables of a run, with its figures and with its claims as a table beside it."""
     paper, sides = find_paper(name), observe(run)
     page = Page(Path(folder))
@@ -53,8 +56,7 @@ def write_page(name: str, run: StudyRun, folder: str | Path, file: str = PAGE, c
         page.claims(list(held.values()))
         write_sections(page, paper, sides)
     write_claims(Path(folder) / "claims.csv", held)
-    said = f" by `{command}`" if command else ""
-    return page.write(file, f"Written{said} from the tables of a run. Do not edit.")
+    return page.write(file, note)
 
 
 def write_claims(path: Path, held: dict[str, dict[str, Claim]]) -> None:
@@ -74,14 +76,28 @@ def write_claims(path: Path, held: dict[str, dict[str, Claim]]) -> None:
 
 
 def keep_example(name: str, run: StudyRun, folder: Path) -> None:
-    """Put a run at the small scale into a folder: the tables that its page needs, and the study file."""
+    """Put a run into a folder: the tables that its page needs, and the study file."""
     keep(run, folder, find_paper(name).items_of)
-    (folder / "study.yaml").write_text(template_text(name, "small"), encoding="utf-8")
+    (folder / "study.yaml").write_text(study_text(name, run), encoding="utf-8")
+
+
+def study_text(name: str, run: StudyRun) -> str:
+    """The study file of a run: the template of its scale as it is written, or with other models in it."""
+    study, models = run.tables.lock["spec"]["study"], [side.source for side in observe(run)]
+    scale = next((scale for scale in SCALES if fill(name, scale, models)["study"] == study), None)
+    if scale is None:
+        raise VestigeError(
+            f"{run.tables.folder} holds the study {study!r}, which is none of {name}", fix="name its paper"
+        )
+    if models == [DEFAULT]:
+        return template_text(name, scale)
+    return yaml.safe_dump(fill(name, scale, models), sort_keys=False, allow_unicode=True, width=120)
 
 
 def write_example(name: str, folder: Path) -> Path:
     """The README of a kept run."""
-    return write_page(name, open_run(folder), folder, "README.md", f"vestige reproduce {name} --from examples/{name}")
+    note = f"Written by `vestige reproduce {name}` from the tables in [results](results). Do not edit."
+    return write_page(name, open_run(folder), folder, "README.md", note)
 
 
 def rewrite(name: str, source: Path, target: Path | None = None, kept: Path | None = None) -> Path:

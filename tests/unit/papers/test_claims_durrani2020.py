@@ -1,5 +1,7 @@
 """Every statement of Durrani et al. 2020 on planted tables: true, false, and not to be told."""
 
+from functools import cache
+
 import numpy as np
 import planted
 import pytest
@@ -10,6 +12,7 @@ from vestige.papers.durrani2020.claims import KEPT, PROPERTIES, STATEMENTS, TIGH
 SMALL = {name: candidates[1].split("/") for name, candidates in PROPERTIES.items()}
 
 
+@cache
 def side(true: bool, spread: float = 0.001, runs: int = 3):
     """Neurons of four properties as the paper has them, or the other way round; `spread` over seeds."""
     records = []

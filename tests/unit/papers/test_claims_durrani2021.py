@@ -1,5 +1,7 @@
 """Every statement of Durrani et al. 2021 on planted tables: true, false, and not to be told."""
 
+from functools import cache
+
 import planted
 import pytest
 
@@ -15,6 +17,7 @@ PARAMETERS = {
 }
 
 
+@cache
 def side(true: bool, spread: float = 0.001, runs: int = 3, base: int = 3):
     """Tuned models that lose in the upper layers and move their neurons down, or the other way round."""
     sign = 1 if true else -1

@@ -1,5 +1,7 @@
 """Every statement of Merchant et al. 2020 on planted tables: true, false, and not to be told."""
 
+from functools import cache
+
 import planted
 import pytest
 
@@ -10,6 +12,7 @@ TUNED = {"mnli": "mnli/mnli", "squad": "squad/answer", "parsing": "ewt/head"}
 PLACES = {name: candidates[1].split("/") for name, candidates in EDGES.items() if len(candidates) > 1}
 
 
+@cache
 def side(true: bool, half: float | None = 0.002):
     """As the paper has it, or the other way round; `half` of every interval, None: differences without one."""
     sign, records, found = (1 if true else -1), [], []
@@ -66,6 +69,7 @@ def test_differences_without_intervals_decide_nothing(statement):
 TASKS = {"MNLI": ("mnli", "mnli", "accuracy"), "SQuAD": ("squad", "answer", "f1"), "Parsing": ("ewt", "head", "las")}
 
 
+@cache
 def depths(true: bool, spread: float = 0.002, runs: int = 3):
     """Scores by frozen blocks and by blocks kept, of a model of six."""
     records = []

@@ -179,7 +179,7 @@ def minimal(page: Page, paper: Paper, sides: Sides) -> None:
 
 
 def _number(rows: pd.DataFrame, metric: str, where: dict[str, Any]) -> str:
-    return percent(one(rows, metric, **where))
+    return percent(one(rows, metric, **where)) if metric in set(rows["metric"]) else ""
 
 
 def _size(rows: pd.DataFrame) -> str:
