@@ -50,12 +50,12 @@ def here(place, monkeypatch):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "merchant2020"])
 def test_a_paper_is_reproduced_on_two_models(place, name):
-    run(f"vestige reproduce {name} --model first --model second --jobs 1 --engine inline --out {name}")
+    run(f"vestige reproduce {name} --model first --model second --engine inline --limit 64 --out {name}")
     held_to_its_claims(place / name, name)
 
 
 def test_the_last_paper_is_two_studies(place):
-    said = run("vestige reproduce merchant2020 --model first --jobs 1 --engine inline --out both")
+    said = run("vestige reproduce merchant2020 --model first --engine inline --limit 64 --out both")
     assert said.count("page: ") == 2
     for name in ("merchant2020", "merchant2020_depth"):
         held_to_its_claims(place / "both" / name, name)
@@ -75,7 +75,7 @@ def held_to_its_claims(folder, name):
 
 
 def test_a_page_is_written_again_and_a_run_is_kept(place):
-    run("vestige reproduce durrani2020 --model first --jobs 1 --engine inline --limit 60 --out short")
+    run("vestige reproduce durrani2020 --model first --engine inline --limit 64 --out short")
     first = (place / "short" / "paper.md").read_text()
     assert "smoke run" in first
     (place / "short" / "paper.md").unlink()
