@@ -290,6 +290,73 @@ def _blocks(text: str) -> list[int]:
 
 
 @app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="durrani2020, durrani2021, mosbach2020 or merchant2020.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Hub id, folder, or minilm (repeatable; default: minilm, at full the paper's)."),
+    ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            "--scale", help="demo (built-in corpora), small (open corpora) or full (the paper's own setting)."
+        ),
+    ] = "demo",
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Only write the page again, from the tables of this run or example.")
+    ] = None,
+    kept: Annotated[
+        Path | None, typer.Option("--keep", help="With --from: keep the run's tables and its page in this folder.")
+    ] = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    cache: Cache = None,
+    jobs: Jobs = 0,
+    limit: Limit = None,
+    device: Annotated[str | None, typer.Option("--device", help="Where models run: cpu, cuda, mps.")] = None,
+    engine: Engine = None,
+    settings: With = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only show the steps, what they may take, and the cost on one GPU.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: as JSON.")] = False,
+) -> None:
+    """Reproduce a paper on your models: its tables, figures and claims, beside its own numbers where they compare."""
+    from vestige.papers.paper import studies_of
+
+    names = studies_of(paper)
+    if kept is not None and source is None:
+        raise VestigeError("--keep takes the tables of a run", fix="name the run as well: --from RUN")
+    if source is not None:
+        from vestige.papers.reproduce import rewrite
+
+        typer.echo(f"page: {rewrite(paper, source, out, kept).resolve()}")
+        return
+    how = _engine(jobs, engine, settings)
+    asked: dict[str, Any] = {"limit": limit, "device": device, "cache": cache, "overwrite": overwrite}
+    if plan:
+        from vestige.papers.planning import lines
+
+        for line in lines(names, scale, model or (), out, how, as_json, asked):
+            typer.echo(line)
+        return
+    from vestige.papers.reproduce import study_of, write_page
+
+    failed = 0
+    for name in names:
+        folder = out if out is None or len(names) == 1 else out / name
+        done = study_of(name, scale, model or (), folder, **asked).run(**how)
+        typer.echo(f"page: {write_page(name, done, done.tables.folder).resolve()}")
+        failed += len(done.failed)
+        typer.echo(f"report: {done.report().resolve()}")
+    if failed:
+        typer.echo(
+            f"error: {failed} {'analysis' if failed == 1 else 'analyses'} failed; the reports name them", err=True
+        )
+        raise typer.Exit(1)
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     out: Annotated[Path | None, typer.Option("--out", help="Where to write it.")] = None,
