@@ -233,7 +233,7 @@ def slurm() -> Iterator[dict[str, Any]]:
 
 def _job(tried: Try) -> str | None:
     """A job of this user that runs."""
-    asked = ["squeue", "--me", "--noheader", "--array", "--states=RUNNING", "--format=%i"]
+    asked = ["squeue", "--me", "--name=vestige", "--noheader", "--array", "--states=RUNNING", "--format=%i"]
     while not tried.drivers[0].wait(0.2):
         said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
         if said:
