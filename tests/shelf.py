@@ -4,9 +4,11 @@ Every name that would need a hub, a licence or a long download is a small folder
 treebank is cut to its first sentences.
 """
 
+import json
 import shutil
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tiny
@@ -30,7 +32,29 @@ def fill(folder: Path) -> Path:
         shutil.copytree(ROOT / name, folder / name)
     vectors = vg.represent(vg.load_model(str(folder / "elmo")), vg.load_corpus(folder)["test"], cache=folder / "cache")
     vg.export_activations(vectors["last"], vg.load_corpus(folder)["test"], folder / "neurox.hdf5")
+    _other_tools(folder, vectors["last"])
     return folder
+
+
+def _other_tools(folder: Path, vectors: Any) -> None:
+    """What lm-eval logged of two models, and activations of words as one file."""
+    for side, share in (("base", 3), ("tuned", 2)):
+        (folder / "lm_eval" / side).mkdir(parents=True)
+        rows = [
+            {"doc_id": n, "doc": {"q": n}, "target": "a", "metrics": ["acc"], "acc": float(n % share > 0)}
+            for n in range(40)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / "lm_eval" / side / "samples_piqa_2026-01-01T00-00-00.0.jsonl").write_text(text)
+    np.savez(folder / "activations.npz", **{f"layer_{n}": vectors.layer(n) for n in range(vectors.layers)})
+
+
+def token_activations() -> dict[str, Any]:
+    """`activations` and `word_ids` of the guide on other tools: a token for every word, after a first one."""
+    sizes = [len(sentence.all_words) for sentence in vg.load_corpus({"test": "test.conllu"})["test"]]
+    word_ids = [[None, *range(size)] for size in sizes]
+    states = np.ones((len(sizes), 1 + max(sizes), 8), np.float32)
+    return {"activations": {"hook_embed": states, "blocks.0.hook_resid_post": states}, "word_ids": word_ids}
 
 
 def _models(folder: Path) -> None:

@@ -35,6 +35,7 @@ _WHERE = {
     "Watch": "vestige.study.watch",
     "WatchCallback": "vestige.study.watch",
     "compare": "vestige.study.compare",
+    "compare_items": "vestige.comparison.items",
     "Study": "vestige.study.run",
     "StudyRun": "vestige.study.finished",
     "VestigeError": "vestige.errors",
@@ -44,6 +45,7 @@ __all__ = [*_WHERE, "__version__"]
 
 if TYPE_CHECKING:
     from vestige.analyses.erased_scores import erase_and_score
+    from vestige.comparison.items import compare_items
     from vestige.corpus.load import load_corpus
     from vestige.corpus.types import Corpus, Sentence, Task
     from vestige.errors import VestigeError

@@ -71,6 +71,9 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 @app.command()
 def demo(
+    model: Annotated[
+        str | None, typer.Option("--model", help="Another model: a folder or hub id (default: the embedded MiniLM).")
+    ] = None,
     out: Out = None,
     overwrite: Overwrite = False,
     cache: Cache = None,
@@ -80,11 +83,11 @@ def demo(
     engine: Engine = None,
     settings: With = None,
 ) -> None:
-    """Run a real study on the embedded model and treebank, and write its report."""
+    """Run a real study on the embedded model and treebank (or a model of your own), and write its report."""
     from vestige.demo import demo_spec
     from vestige.study.run import Study
 
-    study = Study.from_dict(demo_spec(limit, device), out, cache=cache, overwrite=overwrite)
+    study = Study.from_dict(demo_spec(limit, device, model), out, cache=cache, overwrite=overwrite)
     _say(study.run(**_engine(jobs, engine, settings)))
 
 
@@ -214,6 +217,29 @@ def compare(
 
 
 @app.command()
+def compare_items(
+    base: Annotated[Path, typer.Argument(help="lm-eval's samples of the base: a folder of one model, or one file.")],
+    tuned: Annotated[Path, typer.Argument(help="Those of the tuned model, on the same tasks.")],
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", help="acc, exact_match ... (repeatable; default: all with numbers).")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option("--margin", min=0, help="Of equivalence, for metrics between 0 and 1.")
+    ] = 0.01,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the whole table here, as csv.")] = None,
+) -> None:
+    """Compare two models on the items that lm-evaluation-harness logged with --log_samples."""
+    from vestige.comparison.items import compare_items as compare_sides
+    from vestige.comparison.items import lines
+
+    table = compare_sides(base, tuned, metrics=metric or (), margin=margin)
+    for line in lines(table):
+        typer.echo(line)
+    if out is not None:
+        table.to_csv(out, index=False)
+
+
+@app.command()
 def finetune(
     model: Annotated[str, typer.Argument(help="Hub id, folder, or minilm.")],
     task: Annotated[str, typer.Option("--task", help="A corpus, corpus/task, or a file of your own.")],
@@ -261,6 +287,73 @@ def _blocks(text: str) -> list[int]:
         return [int(number) for number in text.split(",")]
     except ValueError:
         raise VestigeError(f"blocks are whole numbers, found {text!r}", fix="--keep 0,1,2") from None
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="durrani2020, durrani2021, mosbach2020 or merchant2020.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Hub id, folder, or minilm (repeatable; default: minilm, at full the paper's)."),
+    ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            "--scale", help="demo (built-in corpora), small (open corpora) or full (the paper's own setting)."
+        ),
+    ] = "demo",
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Only write the page again, from the tables of this run or example.")
+    ] = None,
+    kept: Annotated[
+        Path | None, typer.Option("--keep", help="With --from: keep the run's tables and its page in this folder.")
+    ] = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    cache: Cache = None,
+    jobs: Jobs = 0,
+    limit: Limit = None,
+    device: Annotated[str | None, typer.Option("--device", help="Where models run: cpu, cuda, mps.")] = None,
+    engine: Engine = None,
+    settings: With = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only show the steps, what they may take, and the cost on one GPU.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --plan: as JSON.")] = False,
+) -> None:
+    """Reproduce a paper on your models: its tables, figures and claims, beside its own numbers where they compare."""
+    from vestige.papers.paper import studies_of
+
+    names = studies_of(paper)
+    if kept is not None and source is None:
+        raise VestigeError("--keep takes the tables of a run", fix="name the run as well: --from RUN")
+    if source is not None:
+        from vestige.papers.reproduce import rewrite
+
+        typer.echo(f"page: {rewrite(paper, source, out, kept).resolve()}")
+        return
+    how = _engine(jobs, engine, settings)
+    asked: dict[str, Any] = {"limit": limit, "device": device, "cache": cache, "overwrite": overwrite}
+    if plan:
+        from vestige.papers.planning import lines
+
+        for line in lines(names, scale, model or (), out, how, as_json, asked):
+            typer.echo(line)
+        return
+    from vestige.papers.reproduce import study_of, write_page
+
+    failed = 0
+    for name in names:
+        folder = out if out is None or len(names) == 1 else out / name
+        done = study_of(name, scale, model or (), folder, **asked).run(**how)
+        typer.echo(f"page: {write_page(name, done, done.tables.folder).resolve()}")
+        failed += len(done.failed)
+        typer.echo(f"report: {done.report().resolve()}")
+    if failed:
+        typer.echo(
+            f"error: {failed} {'analysis' if failed == 1 else 'analyses'} failed; the reports name them", err=True
+        )
+        raise typer.Exit(1)
 
 
 @app.command()

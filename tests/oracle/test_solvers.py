@@ -9,7 +9,8 @@ from vestige.errors import RepresentationError
 from vestige.probes.linear.adam import AdamRecipe, solve_by_adam
 from vestige.probes.linear.isotropic import IsotropicProbes
 from vestige.probes.linear.mlp import MlpRecipe, _forward, _gradients, solve_mlp
-from vestige.probes.linear.quasi_newton import Penalty, duality_gap, evaluate, solve
+from vestige.probes.linear.softmax import Penalty, Truth, duality_gap, evaluate
+from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features
 from vestige.probes.visit import Visit
 
@@ -25,7 +26,7 @@ def problem(seed: int = 0, rows: int = 500, width: int = 12) -> tuple[np.ndarray
 
 
 def objective(x: np.ndarray, y: np.ndarray, weights: np.ndarray, bias: np.ndarray, l1: float, l2: float) -> float:
-    """F of vestige.probes.linear.quasi_newton in float64."""
+    """F of vestige.probes.linear.softmax in float64."""
     logits = x.astype(np.float64) @ weights + bias
     logits -= logits.max(1, keepdims=True)
     loss = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(y)), y]
@@ -176,7 +177,9 @@ def test_the_ridge_gap_is_primal_minus_a_dual_written_out_in_float64():
     at_weights = torch.from_numpy(np.vstack([halfway, bias])).float()[None]
     penalty = Penalty(torch.zeros(1, 1, 1), torch.full((1, 1, 1), l2))
     at = evaluate(Features(x), torch.from_numpy(y)[None], at_weights)
-    assert duality_gap(at, at_weights, penalty).item() == pytest.approx(expected, abs=1e-4)
+    assert duality_gap(
+        at, at_weights, penalty, Truth.of(Features(x), torch.from_numpy(y)[None], CLASSES)
+    ).item() == pytest.approx(expected, abs=1e-4)
     assert expected > 1e-2
 
 

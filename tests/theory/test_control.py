@@ -16,7 +16,7 @@ from vestige.corpus.control import (
     word_type_majority,
 )
 from vestige.corpus.types import Corpus, Sentence, Task
-from vestige.probes.linear.quasi_newton import solve
+from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features, log_probabilities
 
 DISTRIBUTION = {"NN": 500, "DT": 300, "VB": 150, "UH": 50}

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vestige.probes.linear.quasi_newton import Penalty, duality_gap, evaluate, log_frequencies, solve
+from vestige.probes.linear.softmax import Penalty, Truth, duality_gap, evaluate
+from vestige.probes.linear.solver import log_frequencies, solve
 from vestige.probes.problem import Features, Fit, standard, unit_scale
 
 seeds = st.integers(0, 10_000)
@@ -159,7 +160,9 @@ class TestCertificate:
         for found in along:
             at = evaluate(Features(x), y, found.weights)
             true.append(float(at.loss + penalty.value(found.weights[:, :-1])))
-            assert float(duality_gap(at, found.weights, penalty)) == pytest.approx(found.gap.item(), rel=1e-4, abs=1e-6)
+            assert float(
+                duality_gap(at, found.weights, penalty, Truth.of(Features(x), y, int(y.max()) + 1))
+            ) == pytest.approx(found.gap.item(), rel=1e-4, abs=1e-6)
         best = min(true)
         for value, found in zip(true, along, strict=True):
             assert value - best <= found.gap.item() + 1e-6

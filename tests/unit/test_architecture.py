@@ -24,8 +24,9 @@ ORDER = (
     "analyses",
     "report",
     "study",
+    "papers",
 )
-"""The way of the data; a room may import from rooms to its left, `study` and the command line from all."""
+"""The way of the data; a room may import from rooms to its left, the command line from all."""
 
 FREE = {"errors", "progress", "digest", "cache", "checksums", "files", "version"}
 TOP = {"cli", "demo", "doctor", "listing", "__init__"}

@@ -67,7 +67,7 @@ class Erasure(Analysis):
     source: ClassVar[str] = "LEACE, Belrose et al. 2023; random directions after amnesic probing, Elazar et al. 2021"
     needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
-    version = 5
+    version = 6
     metrics = (
         Metric("accuracy", "accuracy of a probe at the erased layer", "percent", "higher", decimals=1),
         _LAST,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from vestige.analyses.metric import Metric
-from vestige.probes.linear.quasi_newton import solve
+from vestige.probes.linear.solver import solve
 from vestige.probes.problem import log_probabilities
 from vestige.probes.rows import LabelledRows
 

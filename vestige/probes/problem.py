@@ -192,8 +192,8 @@ class Fit:
     """(P,): mean cross-entropy plus penalties, in nats, over all training rows."""
     gap: Tensor
     """(P,): an upper bound on how far the objective is above its minimum; NaN where none is known."""
-    passes: int
-    """How often the training rows were read."""
+    passes: float
+    """How often the training rows were read; reading a sample counts as its share of them."""
 
     def logits(self, rows: Tensor) -> Tensor:
         """(P, rows, classes)."""

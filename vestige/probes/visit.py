@@ -32,11 +32,11 @@ class Rows(Protocol):
     def blocks(self, size: int = ...) -> Iterator[tuple[slice, Tensor]]: ...
 
 
-def sample_rows(count: int, seed: int = 0) -> np.ndarray:
-    """Numbers of up to `SAMPLE` rows, from everywhere, in order."""
-    if count <= SAMPLE:
+def sample_rows(count: int, most: int = SAMPLE, seed: int = 0) -> np.ndarray:
+    """Numbers of up to `most` rows, from everywhere, in order."""
+    if count <= most:
         return np.arange(count)
-    return np.sort(np.random.default_rng([seed, count, 1]).choice(count, SAMPLE, replace=False))
+    return np.sort(np.random.default_rng([seed, count, 1]).choice(count, most, replace=False))
 
 
 def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:

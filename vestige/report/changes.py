@@ -11,7 +11,7 @@ from vestige.analyses.metric import LAYER, WHOLE, Axis, Metric
 from vestige.comparison.differences import FAILED, Settings
 from vestige.report import numbers
 from vestige.report.reading import Part
-from vestige.report.types import Finding, Table
+from vestige.report.types import Evidence, Finding, Table
 from vestige.report.wording import GLUE, bare_chance, capital, chance, listing
 
 _OTHER = {"lower": "higher", "higher": "lower"}
@@ -33,7 +33,7 @@ def change_findings(part: Part, metric: Metric, judging: Settings, lead: str) ->
         return found
     for model, rows in of(part, metric).dropna(subset=["difference"]).groupby("model", sort=False):
         text, kind = (_contrast if all(metric.sides) else _sentence)(metric, rows, judging)
-        found.append(Finding(lead, text, kind, weight(rows, kind), (*part.key, str(model))))
+        found.append(Finding(lead, text, kind, weight(rows, kind), (*part.key, str(model)), evidence(rows)))
     return sorted(found, key=lambda finding: -finding.weight)
 
 
@@ -43,6 +43,18 @@ def weight(rows: pd.DataFrame, kind: str) -> float:
         return WEIGHTS.get(kind, WEIGHTS["described"])
     shown = rows[rows["verdict"].isin(_OTHER)]
     return max(1.0, float((shown["difference"].abs() / shown["margin"]).max()))
+
+
+def evidence(rows: pd.DataFrame) -> Evidence | None:
+    """The comparison that a sentence on these rows names first: the largest change, of those claimed if any is."""
+    rows = rows[rows["verdict"] != FAILED]
+    shown = rows[rows["verdict"].isin(_OTHER)]
+    chosen = shown if len(shown) else rows
+    return None if chosen.empty else Evidence.of(_largest(chosen))
+
+
+def _largest(rows: pd.DataFrame) -> pd.Series:
+    return rows.loc[rows["difference"].abs().idxmax()]
 
 
 def interval(judging: Settings) -> str:
@@ -107,7 +119,7 @@ def _sentence(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
     if len(same) == len(rows):
         return f"In {model}, {metric.title} is as in {reference}{everywhere}, within \u00b1{within}.", "unchanged"
     chosen = shown if len(shown) else rows
-    top = chosen.loc[chosen["difference"].abs().idxmax()]
+    top = _largest(chosen)
     where = f"{_places(metric, top.to_frame().T)} {with_numbers(metric, top, judging)}"
     if rows["q"].isna().all():
         text = f"Differences of {metric.title} between {model} and {reference} are described, not tested"
@@ -138,7 +150,7 @@ def _contrast(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
     if len(same) == len(rows):
         return f"In {model}, {metric.title} is none{everywhere}, within \u00b1{within}.", "unchanged"
     chosen = shown if len(shown) else rows
-    top = chosen.loc[chosen["difference"].abs().idxmax()]
+    top = _largest(chosen)
     where = f"{numbers.change(metric, top['difference'])}{_places(metric, top.to_frame().T)}"
     where = f"{where} {with_numbers(metric, top, judging)}"
     if rows["q"].isna().all():

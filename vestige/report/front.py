@@ -25,7 +25,17 @@ def read_pages(reading: Reading) -> list[tuple[str, Page]]:
 
 
 def take_opening(pages: Sequence[Page]) -> list[Finding]:
-    """The heaviest findings of all pages, in their order; they are taken out of their sections.
+    """What opens the report; it is taken out of its sections."""
+    found = opening(pages)
+    chosen = {id(one) for one in found}
+    for page in pages:
+        for own in _lists(page):
+            own[:] = [one for one in own if id(one) not in chosen]
+    return found
+
+
+def opening(pages: Sequence[Page]) -> list[Finding]:
+    """The heaviest findings of all pages, in their order.
 
     Of what claims no change (weight below 1), `QUIET` findings of a page come before further ones, so that many
     undecided tasks of one analysis do not hide what the others measured.
@@ -38,10 +48,12 @@ def take_opening(pages: Sequence[Page]) -> list[Finding]:
         if one.weight >= LIGHTEST:
             (first if one.weight >= 1 or quiet[number] <= QUIET else later).append(id(one))
     chosen = {*[*first, *later][:MOST]}
-    opening = [one for _, own in lists for one in own if id(one) in chosen]
-    for _, own in lists:
-        own[:] = [one for one in own if id(one) not in chosen]
-    return opening
+    return [one for _, own in lists for one in own if id(one) in chosen]
+
+
+def all_findings(pages: Sequence[Page]) -> list[Finding]:
+    """Every finding of every page, the heaviest first."""
+    return sorted((one for page in pages for own in _lists(page) for one in own), key=lambda one: -one.weight)
 
 
 def _lists(page: Page) -> Iterator[list[Finding]]:

@@ -15,9 +15,9 @@ from vestige.cache import write_file
 from vestige.report import provenance
 from vestige.report.front import overview, paragraphs, read_pages, statement, take_opening
 from vestige.report.limits import glossary, limits
-from vestige.report.names import citation, file_name
+from vestige.report.names import citation, file_name, run_hash
 from vestige.report.reading import Reading
-from vestige.report.types import Figure
+from vestige.report.types import Figure, Page
 from vestige.report.warnings import warnings
 
 
@@ -60,8 +60,18 @@ def render(reading: Reading) -> str:
             specs=lambda: Markup(safe_json(specs)),
             bundle=Markup(_bundle()),
             citation=citation(reading),
+            run_hash=run_hash(reading),
+            choices=_choices(reading, pages),
         )
     )
+
+
+def _choices(reading: Reading, pages: Sequence[Page]) -> list[tuple[str, list[str]]]:
+    """What a reader may hide: models and tasks, where there are several."""
+    models = [str(name) for name in reading.results["model"].drop_duplicates()] if len(reading.results) else []
+    tasks = list(dict.fromkeys(section.name for page in pages for section in page.sections if section.name))
+    least = {"Models": 3, "Tasks": 2}
+    return [(kind, names) for kind, names in (("Models", models), ("Tasks", tasks)) if len(names) >= least[kind]]
 
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}

@@ -14,6 +14,10 @@ def file_name(text: str) -> str:
 
 def citation(reading: Reading) -> str:
     """Where the numbers come from, in one line."""
-    lock = reading.lock
-    asked = json.dumps(lock.get("spec", {}), sort_keys=True)  # plain ASCII, whatever a name holds
-    return f"Study {reading.title}, vestige {lock.get('vestige', '')}, run {digest_json(asked, 12)}."
+    return f"Study {reading.title}, vestige {reading.lock.get('vestige', '')}, run {run_hash(reading)}."
+
+
+def run_hash(reading: Reading) -> str:
+    """A hash of everything that was asked for."""
+    asked = json.dumps(reading.lock.get("spec", {}), sort_keys=True)  # plain ASCII, whatever a name holds
+    return digest_json(asked, 12)

@@ -1,10 +1,44 @@
 """What a page is made of: findings, figures, tables, sections. Everything else in this room builds or writes these."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import pandas as pd
 from markupsafe import Markup
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The comparison whose numbers a finding names first: a row of the table `comparisons`, in the metric's unit."""
+
+    metric: str
+    layer: int | None
+    label: str | None
+    base: float
+    tuned: float
+    difference: float
+    low: float
+    high: float
+    q: float
+    verdict: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any] | pd.Series) -> "Evidence":
+        """From a row of `comparisons`."""
+        found: dict[str, Any] = {one.name: row.get(one.name) for one in fields(cls)}
+        found = {name: None if value is None or pd.isna(value) else value for name, value in found.items()}
+        found |= {name: math.nan if found[name] is None else float(found[name]) for name in cls._NUMBERS}
+        found["layer"] = None if found["layer"] is None else int(found["layer"])
+        return cls(**found)
+
+    _NUMBERS: ClassVar[tuple[str, ...]] = ("base", "tuned", "difference", "low", "high", "q")
 
 
 @dataclass(frozen=True)
@@ -19,6 +53,8 @@ class Finding:
     """How much it matters: of a change its size in margins of equivalence; what claims nothing is below 1."""
     key: tuple[str, ...] = ()
     """Analysis, corpus, task, params and model, as far as it is of one; empty where it is of several."""
+    evidence: Evidence | None = None
+    """The comparison that it names first, where it rests on one."""
 
     def __str__(self) -> str:
         return f"{self.lead}: {self.text}"
@@ -42,12 +78,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class Figure:
-    """A Vega-Lite specification, and what it shows for those who cannot see it."""
+    """A chart, and what it shows for those who cannot see it."""
 
-    spec: dict[str, Any]
+    chart: "alt.LayerChart"
     description: str
     width: int | None = None
     """Pixels, where it must not be squeezed into the width of the page; None: it fills its place."""
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """Its Vega-Lite specification, made when it is asked for; no address of a schema in it."""
+        spec = self.chart.to_dict(validate=False)
+        for name in ("$schema", "config"):
+            spec.pop(name, None)
+        return {**visible(spec), "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
 @dataclass(frozen=True)
@@ -128,3 +172,20 @@ class Page:
     def findings(self) -> list[Finding]:
         """All findings of all sections, in order."""
         return [finding for section in self.sections for finding in section.findings]
+
+
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+"""Line separators, control characters and what is no character at all."""
+
+
+def visible(value: Any) -> Any:
+    """A value whose strings have their invisible characters written out: 'a\\u2028b'.
+
+    Vega writes the order of labels into expressions of its own. A line separator ends such an expression in the
+    middle of a string, and the chart is not drawn; other control characters make a picture that is no XML.
+    """
+    if isinstance(value, str):
+        return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    if isinstance(value, dict):
+        return {name: visible(item) for name, item in value.items()}
+    return [visible(item) for item in value] if isinstance(value, list) else value

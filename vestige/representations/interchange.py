@@ -1,12 +1,12 @@
-"""Activations of other people's making in, ours out: HDF5 and JSON lines as NeuroX has them."""
+"""Activations of other people's making in, ours out: NeuroX's HDF5 and JSON lines; in also tensors by name."""
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from vestige.errors import RepresentationError
 from vestige.files import check_file
 from vestige.progress import bar
 from vestige.representations.activation_files import READERS, WRITERS, Activations, Rows, same_words
+from vestige.representations.named_tensors import TENSOR_FILES, Told, as_array, read_tensors, tensors_digest
 from vestige.representations.pool import SENTENCE_POOLINGS
 from vestige.representations.store import FORMAT, Representations, create_layers, stored, write_manifest
 
@@ -48,50 +49,97 @@ def export_activations(representations: Representations, sentences: Sequence[Sen
 
 
 def import_activations(
-    path: str | Path,
+    source: str | Path | Mapping[str, Any],
     sentences: Sequence[Sentence],
     *,
     name: str | None = None,
     cache: Path | None = None,
     check_words: bool = True,
+    layers: Sequence[str] | None = None,
+    word_ids: Any = None,
+    pooling: str = "last",
 ) -> Representations:
-    """The activations that a file has for the words of the sentences; what the cache has is not read again.
+    """The activations that a file or a cache has for the words of the sentences; read once, and then kept.
 
-    Layers are numbered as the file has them, from 0 on, whether its first is that of the
-    embeddings or not. Sentences are matched by number. Where the file tells the words, they must
-    be those of the sentences, but for what a tokenizer does to them (marks of sub-words, case,
-    accents, unknown pieces); `check_words=False` compares no more than their count.
+    Layers are numbered as the source has them, from 0 on, whether its first is that of the embeddings or not.
+
+    - `.hdf5`, `.json`: as NeuroX writes them. Sentences are matched by number. Where the file has the words, they must
+      be those of the sentences, but for what a tokenizer does to them (marks of sub-words, case, accents, unknown
+      pieces); `check_words=False` compares no more than their count.
+    - `.npz`, `.safetensors`, or a cache in memory (a dictionary of tensors, TransformerLens' `ActivationCache`, what
+      nnsight saved): the layers are known by their names, or named in `layers`. A tensor has a row for every word of
+      all sentences or, (sentences, positions, width), tokens; `word_ids` then says which word each token belongs to
+      (`[encoding.word_ids(n) for n in ...]`, or a tensor of that name), and `pooling` which of a word's tokens counts:
+      first, last, mean or max.
     """
-    path = Path(path)
-    _by_suffix(READERS, path)
+    if not isinstance(source, str | Path) and not hasattr(source, "keys"):
+        raise RepresentationError(
+            f"activations of a {type(source).__name__} cannot be imported", fix="give a file, or tensors by name"
+        )
+    path = Path(source) if isinstance(source, str | Path) else None
+    place = str(path) if path is not None else "the cache"
     if not sentences:
-        raise RepresentationError(f"{path}: no sentences were given", fix="give those that the file was made of")
-    check_file(path, RepresentationError)
-    try:
-        fingerprint = sha256_of_file(path)
-    except OSError as error:
-        raise RepresentationError(f"{path}: cannot be read ({error.strerror})", fix="check the path") from error
-    key = digest_json([FORMAT, GIVEN, fingerprint, words_digest(sentences), check_words])
+        raise RepresentationError(f"{place}: no sentences were given", fix="give those that it was made of")
+    told = Told(layers, word_ids, pooling)
+    if path is not None:
+        _check_format(path, told)
+        fingerprint = _fingerprint(path)
+    else:
+        tensors = {key: as_array(source[key]) for key in told.wanted([*source.keys()], place)}  # type: ignore
+        fingerprint = tensors_digest(tensors)
+    key = digest_json([FORMAT, GIVEN, fingerprint, words_digest(sentences), check_words, *told.key])
     folder = cache_folder(cache) / "representations" / key / GIVEN
     with explaining_storage(folder):
         there = stored(folder)
+    label = name if name is not None else path.stem if path is not None else "cache"
     if not there:
+        sizes = [len(sentence.all_words) for sentence in sentences]
+        if path is None or path.suffix in TENSOR_FILES:
+            given = told.read(tensors if path is None else read_tensors(path), sizes, place)
+        else:
+            given = READERS[path.suffix](path)
         with writing(folder) as temporary:
-            _store(temporary, path, sentences, fingerprint, check_words)
+            _store(temporary, given, label, place, sentences, fingerprint, check_words)
     found = Representations.open(folder)
-    return replace(found, manifest={**found.manifest, "model": path.stem if name is None else name})
+    return replace(found, manifest={**found.manifest, "model": label})
 
 
-def _store(folder: Path, path: Path, sentences: Sequence[Sentence], fingerprint: str, check_words: bool) -> None:
+def _check_format(path: Path, told: Told) -> None:
+    """A suffix that is known; where the file itself says what its layers and words are, nothing else does."""
+    _by_suffix({**READERS, **dict.fromkeys(TENSOR_FILES)}, path)
+    if path.suffix not in TENSOR_FILES and (told.layers is not None or told.word_ids is not None):
+        raise RepresentationError(
+            f"{path}: layers and word_ids are of tensors by name; this format says itself what they are",
+            fix="leave them out",
+        )
+
+
+def _fingerprint(path: Path) -> str:
+    check_file(path, RepresentationError)
+    try:
+        return sha256_of_file(path)
+    except OSError as error:
+        raise RepresentationError(f"{path}: cannot be read ({error.strerror})", fix="check the path") from error
+
+
+def _store(
+    folder: Path,
+    activations: Iterable[Activations],
+    label: str,
+    place: str,
+    sentences: Sequence[Sentence],
+    fingerprint: str,
+    check_words: bool,
+) -> None:
     sizes = [len(sentence.words) + len(sentence.second) for sentence in sentences]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     widths: tuple[int, ...] = ()
     targets: list[np.memmap] = []
     seen: set[int] = set()
     vanished = 0
-    with bar(f"activations of {path.name}", len(sentences)) as shown:
-        for given in _by_suffix(READERS, path)(path):
-            _check_number(given, seen, len(sentences), path)
+    with bar(f"activations of {label}", len(sentences)) as shown:
+        for given in activations:
+            _check_number(given, seen, len(sentences), label)
             _check_sentence(given, sentences[given.number], check_words)
             if not seen:
                 widths = _widths(given)
@@ -105,7 +153,7 @@ def _store(folder: Path, path: Path, sentences: Sequence[Sentence], fingerprint:
     for number, sentence in enumerate(sentences):
         if number not in seen:
             raise RepresentationError(
-                f"{path}: no activations of sentence {number} ({_where(sentence)}); it has {len(seen)} of "
+                f"{place}: no activations of sentence {number} ({_where(sentence)}); it has {len(seen)} of "
                 f"{len(sentences)} sentences",
                 fix="give just the sentences that the file was made of, in their order",
             )
@@ -116,7 +164,7 @@ def _store(folder: Path, path: Path, sentences: Sequence[Sentence], fingerprint:
         folder,
         np.array(index, dtype=np.int32).reshape(-1, 2),
         {
-            "model": path.stem,
+            "model": label,
             "fingerprint": fingerprint,
             "pooling": GIVEN,
             "widths": list(widths),
@@ -135,13 +183,13 @@ def _store(folder: Path, path: Path, sentences: Sequence[Sentence], fingerprint:
     )
 
 
-def _check_number(given: Activations, seen: set[int], sentences: int, path: Path) -> None:
+def _check_number(given: Activations, seen: set[int], sentences: int, label: str) -> None:
     if given.number in seen:
         raise RepresentationError(f"{given.place}: sentence {given.number} for the second time", fix="remove one")
     if not 0 <= given.number < sentences:
         raise RepresentationError(
             f"{given.place}: sentence {given.number}, but only {sentences} sentences were given (counted from 0)",
-            fix=f"give all sentences that {path.name} was made of, in their order",
+            fix=f"give all sentences that {label} was made of, in their order",
         )
 
 

@@ -1,6 +1,8 @@
 """`StudyRun`: a finished run, its tables and its report."""
 
 from collections.abc import Sequence
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,11 @@ from vestige.errors import VestigeError
 from vestige.study.tables import Tables, find_run
 
 if TYPE_CHECKING:
+    import altair as alt
+
+    from vestige.report.findings import Findings
     from vestige.report.reading import Reading
+    from vestige.report.types import Page
 
 
 class StudyRun:
@@ -32,6 +38,16 @@ class StudyRun:
         except (VestigeError, LookupError, TypeError):
             return f"StudyRun(nothing that can be read in {self.tables.folder})"
 
+    def _repr_html_(self) -> str:
+        """In a notebook: what was compared and the findings that open the report; no script, no style, no id."""
+        from vestige.report.notebook import summary
+
+        try:
+            with self.tables.explaining_age():
+                return summary(self.reading, self._pages, str(self.tables.folder), len(self.failed))
+        except VestigeError:
+            return f"<p>{escape(repr(self))}</p>"
+
     @classmethod
     def open(cls, folder: str | Path) -> "StudyRun":
         """The run that a folder holds; `runs/NAME` will do where a study of that name has left one run."""
@@ -51,6 +67,50 @@ class StudyRun:
     def failed(self) -> list[dict[str, Any]]:
         """What did not finish: analysis, corpus, task, model, run, problem and fix of each."""
         return self.tables.lock.get("failed", [])
+
+    @cached_property
+    def findings(self) -> "Findings":
+        """What the run shows, in words, the heaviest first; its `frame` has the intervals."""
+        from vestige.report.findings import Findings
+        from vestige.report.front import all_findings
+
+        with self.tables.explaining_age():
+            return Findings(all_findings([page for _, page in self._pages]))
+
+    @cached_property
+    def _pages(self) -> list[tuple[str, "Page"]]:
+        from vestige.report.front import read_pages
+
+        return read_pages(self.reading)
+
+    def table(
+        self, analysis: str, metric: str = "", *, task: str = "", model: str = "", changes: bool = False
+    ) -> pd.DataFrame:
+        """A metric with its intervals: a row for every model and layer (or other place), means over seeds and runs.
+
+        Without a metric, the first that the analysis reports. `changes`: differences from the reference, with
+        interval, q and verdict, instead of values. `task` is a task or corpus/task.
+        """
+        from vestige.report.metric_tables import differences_table, values_table
+
+        with self.tables.explaining_age():
+            return (differences_table if changes else values_table)(self.reading, analysis, metric, task, model)
+
+    def plot(
+        self,
+        analysis: str,
+        metric: str = "",
+        *,
+        task: str = "",
+        model: str = "",
+        changes: bool = False,
+        width: int = 420,
+    ) -> "alt.LayerChart | alt.ConcatChart":
+        """The same as an Altair chart, drawn as in the report; several tasks stand side by side."""
+        from vestige.report.metric_tables import plots
+
+        with self.tables.explaining_age():
+            return plots(self.reading, analysis, metric, task, model, changes, width)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the report, one HTML file that needs no network."""
@@ -85,7 +145,7 @@ class StudyRun:
         with self.tables.explaining_age():
             return export(self.reading, target, tables, figures, width)
 
-    @property
+    @cached_property
     def reading(self) -> "Reading":
         """Its tables as the report reads them."""
         from vestige.report.reading import Reading

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from vestige.study.steps.extract import Extract
+from vestige.study.steps.extract import Extract, folder_size
 from vestige.study.steps.step import Step
 
 
@@ -23,8 +22,8 @@ class Space:
 
     def used(self) -> int:
         """Bytes on disk, and those that running steps are going to write."""
-        idle = (step for key, step in self.extracts.items() if key not in self.reserved)
-        return sum(step.size() for step in idle if any(map(Path.exists, step.vectors))) + sum(self.reserved.values())
+        idle = {folder for key, step in self.extracts.items() if key not in self.reserved for folder in step.vectors}
+        return sum(map(folder_size, idle)) + sum(self.reserved.values())
 
     def admits(self, step: Step) -> bool:
         """Whether a step may be started now; if so, its bytes are reserved."""
@@ -41,14 +40,16 @@ class Space:
         self.reserved.pop(step.key, None)
 
     def drop(self, keys: Iterable[str]) -> list[Extract]:
-        """Drop the hidden states of these steps; which of them had any."""
+        """Drop the hidden states of these steps; which of them had any.
+
+        Corpora of the same words, as a treebank and the arcs of its trees, share their hidden states: what is also
+        another step's stays.
+        """
         if self.limit is None:
             return []
-        found = [self.extracts[key] for key in keys if key in self.extracts and key not in self.reserved]
-        dropped = [step for step in found if any(map(Path.exists, step.vectors))]
-        for step in dropped:
-            step.drop()
-        return dropped
+        found = {key: self.extracts[key] for key in keys if key in self.extracts and key not in self.reserved}
+        shared = {folder for key, step in self.extracts.items() if key not in found for folder in step.vectors}
+        return [step for step in found.values() if step.drop(shared)]
 
     def size(self, step: Step) -> int:
         """Bytes of the hidden states that a step makes."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
@@ -26,8 +26,13 @@ from vestige.study.failures import Failure
 from vestige.study.finished import StudyRun
 from vestige.study.folders import refuse_results
 from vestige.study.plan import Plan, make_plan
+from vestige.study.results import results_frame
 from vestige.study.run import Study
 from vestige.study.spec import StudySpec, make_spec
+from vestige.study.watch_log import log_numbers
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 START = "start"
 
@@ -90,12 +95,20 @@ class Watch:
                 copy = HuggingFaceEncoder(deepcopy(model.base_model), deepcopy(self.tokenizer), START, None)
                 self.start = step, copy
             first, start = self.start
-            given = {START: start} | ({f"step {step}": encoder} if step != first else {})
+            given = {START: start} | ({self._name(step): encoder} if step != first else {})
             handed = Given(given, {"corpus": self.corpus})
             study = Study(self._spec([step]), self.folder, given=handed, cache=self.cache)
             plan = make_plan(study.spec, handed, self.cache)
             self.failures |= study.drive(plan, EngineSpec())
         self.plans[step] = plan
+
+    def numbers(self, step: int) -> dict[str, float]:
+        """What was measured at a step, for a log: `vestige/layer_probe/upos/accuracy/layer_06` and the like.
+
+        Results by layer or of the whole model, means over seeds of the probes.
+        """
+        plan = self.plans[step]
+        return log_numbers(plan.cells, results_frame(self._spec([step]), plan.cells), self._name(step))
 
     def finish(self) -> StudyRun:
         """Write the tables of all steps so far."""
@@ -115,6 +128,9 @@ class Watch:
             plan, self.failures
         )
 
+    def _name(self, step: int) -> str:
+        return START if self.start is not None and step == self.start[0] else f"step {step}"
+
     def _spec(self, steps: Sequence[int]) -> StudySpec:
         assert self.start is not None
         first = self.start[0]
@@ -133,11 +149,24 @@ class Watch:
 
 
 class WatchCallback(TrainerCallback):
-    """`Trainer(..., callbacks=[WatchCallback(tokenizer, "treebank", ["upos"], every=200)])`; `.run` has the tables."""
+    """`WatchCallback(tokenizer, "treebank", ["upos"], every=200).attach(trainer)`; after it, `.run` has the tables.
+
+    Attached, every measurement is also logged by the trainer itself: its history and whatever tracker it reports to
+    (TensorBoard, trackio, wandb ...) receive it; no tracker is enabled. Given as `Trainer(..., callbacks=[...])`, it
+    measures and logs nothing: a callback is not told whose it is.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.watch = Watch(*arguments, **options)
         self.run: StudyRun | None = None
+        self.trainer: Any = None
+
+    def attach(self, trainer: "Trainer") -> "WatchCallback":
+        """Become a callback of the trainer, and log what is measured by it; itself, to go on with."""
+        if self not in trainer.callback_handler.callbacks:
+            trainer.add_callback(self)
+        self.trainer = trainer
+        return self
 
     def __repr__(self) -> str:
         """As its watch."""
@@ -145,20 +174,27 @@ class WatchCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Measure the start (or, after a resume, where training goes on)."""
-        self._on_main(state, lambda: self.watch.measure(model, state.global_step))
+        self._on_main(state, lambda: self._measure(model, state.global_step))
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-        """Measure every so many steps."""
-        self._on_main(state, lambda: self.watch.step(model, state.global_step))
+        """Measure every so many steps, and at the last: trackers close before `on_train_end` comes here."""
+        if state.global_step % self.watch.every == 0 or control.should_training_stop:
+            self._on_main(state, lambda: self._measure(model, state.global_step))
 
     def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Measure the end and write the tables."""
 
         def finish() -> None:
-            self.watch.measure(model, state.global_step)
+            self._measure(model, state.global_step)
             self.run = self.watch.finish()
 
         self._on_main(state, finish)
+
+    def _measure(self, model: Any, step: int) -> None:
+        known = step in self.watch.plans
+        self.watch.measure(model, step)
+        if self.trainer is not None and not known and (numbers := self.watch.numbers(step)):
+            self.trainer.log(numbers)
 
     @staticmethod
     def _on_main(state: Any, act: Any) -> None:

@@ -31,6 +31,7 @@ from vestige.study.housekeeping import cache_lines, clean, damaged, in_use, kept
 from vestige.study.plan import make_plan
 from vestige.study.record import Record
 from vestige.study.run import Study, steps_of, steps_until
+from vestige.study.space import Space
 from vestige.study.spec import make_spec
 from vestige.study.status import Status, lines, read_status
 from vestige.study.steps.extract import Extract
@@ -139,6 +140,26 @@ class TestDisk:
         assert sum(each.size for each in kept(cache) if each.kind == "representations") <= limit
         events = [event["event"] for event in Record(tmp_path / "run" / "log").events()]
         assert "dropped" in events
+
+    def test_what_two_corpora_of_the_same_words_share_stays_while_one_of_them_needs_it(self, raw, cache, tmp_path):
+        raw["corpora"]["again"] = raw["corpora"]["words"]
+        raw["analyses"] = [
+            {"layer_probe": {"tasks": ["words/upos"], "seeds": 1}},
+            {"layer_probe": {"tasks": ["words/upos", "again/upos"], "seeds": 1, "pooling": "first"}},
+        ]
+        study = Study.from_dict(raw, tmp_path / "run", cache=cache)
+        assert not study.run().failed
+        space = Space.of(study.plan().steps, limit=10**9)
+        words, again = (
+            next(step for step in space.extracts.values() if step.about == {"base", name})
+            for name in ("words", "again")
+        )
+        assert set(again.vectors) < set(words.vectors)
+        used = space.used()
+        assert space.drop([words.key]) == [words]
+        assert again.there and not words.there, "the other corpus needs the hidden states of first tokens"
+        assert 0 < space.used() < used, "what is shared counts once"
+        assert space.drop([words.key, again.key]) and not again.there
 
     def test_what_does_not_fit_at_once_is_said(self, raw, cache, tmp_path):
         free = Study.from_dict(raw, tmp_path / "free", cache=tmp_path / "other")

@@ -6,10 +6,13 @@ from html.parser import HTMLParser
 
 import pytest
 import tiny
+from report_frames import small_frames
+from report_page import EVIL
 from small_study import study
 
 import vestige
-from vestige.report.notebook import frame
+from vestige.report.front import read_pages
+from vestige.report.notebook import frame, summary
 from vestige.study.finished import StudyRun
 from vestige.study.run import Study
 from vestige.study.watch import WatchCallback
@@ -51,6 +54,45 @@ def test_a_kernel_displays_the_page(run, tmp_path):
     (found,) = Frames(next(o for o in shown.outputs if o.output_type == "display_data").data["text/html"]).found
     assert found["srcdoc"] == (run.tables.folder / "report.html").read_text(encoding="utf-8")
     assert printed.outputs[0].data["text/plain"] == repr(run)
+    assert printed.outputs[0].data["text/html"] == run._repr_html_()
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_summary_is_safe_in_any_notebook(run):
+    """VS Code and marimo keep scripts and style sheets out; ids would collide where it is shown twice."""
+    shown = Elements(run._repr_html_())
+    assert {tag for tag, _ in shown.found} <= {"div", "p", "strong", "em", "ul", "li", "small", "code"}
+    assert not any(attributes for _, attributes in shown.found)
+    assert "base" in shown.text and str(run.tables.folder) in shown.text
+    assert all(one.text in shown.text for one in run.findings if one.weight >= 1)
+
+
+def test_names_of_a_study_stay_text(tmp_path):
+    frames = small_frames(tuned=(EVIL,), label=EVIL)
+    frames.lock["spec"]["study"] = EVIL
+    named = read_pages(frames.reading)
+    shown = Elements(summary(frames.reading, named, EVIL, 2))
+    assert EVIL in shown.text and "2 analyses failed" in shown.text
+    assert not {"script", "img"} & {tag for tag, _ in shown.found}
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path):
+    assert "nothing that can be read" in StudyRun.open(tmp_path / "nowhere")._repr_html_()
 
 
 def _pairs(place, run, cache):

@@ -3,7 +3,7 @@
 import pytest
 import tiny
 import torch
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from vestige.errors import SpecError
 from vestige.study.watch import START, Watch, WatchCallback
@@ -89,6 +89,61 @@ def test_the_trainer_calls_back(tmp_path):
     Trainer(model, settings, train_dataset=examples, callbacks=[callback]).train()
     assert callback.run is not None
     assert set(callback.run.results["model"]) == {START, "step 2", "step 3"}
+
+
+class Recorder(TrainerCallback):
+    """A tracker, as Trainer's integrations are: a callback that is told what the trainer logs."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, dict]] = []
+
+    def on_log(self, args, state, control, logs=None, **_):
+        self.seen.append((state.global_step, dict(logs)))
+
+
+def attached(folder, *trackers, **settings):
+    """A training that is watched, and that reports to these trackers."""
+    examples = [{"input_ids": [2, 7 + i, 9, 3], "labels": i % 2} for i in range(8)]
+    settings = TrainingArguments(
+        str(folder / "out"), max_steps=3, per_device_train_batch_size=4, use_cpu=True, save_strategy="no",
+        disable_tqdm=True, logging_strategy="no", **{"report_to": [], **settings},
+    )  # fmt: skip
+    trainer = Trainer(classifier(), settings, train_dataset=examples, callbacks=list(trackers))
+    options = {**OPTIONS, "folder": folder / "run", "cache": folder / "c"}
+    watch = WatchCallback(tiny.tokenizer("bert"), "treebank", ["upos"], **options).attach(trainer)
+    trainer.train()
+    return trainer, watch
+
+
+def test_what_is_measured_is_logged_by_the_trainer_itself(tmp_path):
+    recorder = Recorder()
+    trainer, watch = attached(tmp_path, recorder)
+    ours = {step: logs for step, logs in recorder.seen if any(name.startswith("vestige/") for name in logs)}
+    assert list(ours) == [0, 2, 3]
+    results = watch.run.results
+    of_step = results[(results["model"] == "step 2") & (results["metric"] == "accuracy") & (results["layer"] == 1)]
+    assert ours[2]["vestige/layer_probe/upos/accuracy/layer_01"] == of_step["value"].mean()
+    assert any(name.startswith("vestige/similarity/") for name in ours[3])
+    assert [one["step"] for one in trainer.state.log_history if any("vestige/" in name for name in one)] == [0, 2, 3]
+
+
+def test_attaching_twice_measures_once_and_no_tracker_is_enabled(tmp_path):
+    trainer, watch = attached(tmp_path)
+    watch.attach(trainer)
+    names = [type(one).__name__ for one in trainer.callback_handler.callbacks]
+    assert names.count("WatchCallback") == 1
+    assert set(names) == {"DefaultFlowCallback", "PrinterCallback", "WatchCallback"}
+
+
+def test_tensorboard_receives_it(tmp_path, monkeypatch):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "logs"))
+    attached(tmp_path, report_to=["tensorboard"])
+    (folder,) = {file.parent for file in tmp_path.rglob("events.out.tfevents.*")}
+    found = events.EventAccumulator(str(folder))
+    found.Reload()
+    curve = found.Scalars("train/vestige/layer_probe/upos/accuracy/layer_01")
+    assert [point.step for point in curve] == [0, 2, 3] and all(0 < point.value < 1 for point in curve)
 
 
 def test_mistakes():

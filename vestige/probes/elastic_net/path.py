@@ -119,7 +119,7 @@ def solve_path(
     if not l1 or not l2 or min(*l1, *l2, 0.0) < 0:
         raise AnalysisError(f"penalties l1 {list(l1)} and l2 {list(l2)}", fix="give at least one of each, from 0 on")
     gold = labels.unsqueeze(0)
-    sample = sample_rows(len(source), seed)
+    sample = sample_rows(len(source), seed=seed)
     frame = Frame.of(source, sample)
     rows, sampled = source.rows(sample) - frame.centre, labels[sample]
     ridges = _distinct_ridges(l2, form, frame.size)

@@ -9,7 +9,7 @@ from torch import Tensor
 from vestige.errors import AnalysisError
 from vestige.probes.elastic_net.path import BATCH, steps_for
 from vestige.probes.elastic_net.proximal import Form, Probes, train
-from vestige.probes.linear.quasi_newton import Penalty, duality_gap, evaluate
+from vestige.probes.linear.softmax import Penalty, Truth, duality_gap, evaluate
 from vestige.probes.problem import check_labels
 from vestige.probes.visit import Frame, Rows, Visit, refuse_not_finite
 
@@ -26,7 +26,7 @@ class Polished:
     biases: Tensor
     objective: float
     gap: float
-    """An upper bound on what is missing to the optimum (see quasi_newton); NaN for NeuroX's objective."""
+    """An upper bound on how far the objective is above its minimum (`duality_gap`); NaN for the form of NeuroX."""
     passes: float
 
     @property
@@ -63,14 +63,15 @@ def polish(
         probes.start_from(0, *start)
     batches = iter(Visit(source, BATCH, seed, centre=frame.centre))
     steps = steps_for(passes, len(source))
-    best = _measured(source, gold, probes, 0.0)
+    truth = Truth.of(source, gold, classes)
+    best = _measured(source, gold, probes, truth, 0.0)
     if not np.isfinite(best.objective):
         for span, rows in source.blocks():
             refuse_not_finite(rows, np.arange(span.start, span.stop))
     rate = RATE if start is not None else 4 * RATE
     for round_ in range(rounds):
         train(probes, batches, gold, steps, rate / 2**round_, last=0.5)
-        now = _measured(source, gold, probes, best.passes + steps * BATCH / len(source))
+        now = _measured(source, gold, probes, truth, best.passes + steps * BATCH / len(source))
         gained = best.objective - now.objective
         best = now if gained >= 0 else Polished(best.weights, best.biases, best.objective, best.gap, now.passes)
         if best.gap <= tolerance or (round_ > 1 and 0 <= gained < tolerance / 10):
@@ -87,14 +88,27 @@ def _check_start(start: tuple[Tensor, Tensor], probes: Probes) -> None:
         )
 
 
-def _measured(source: Rows, labels: Tensor, probes: Probes, passes: float) -> Polished:
-    """Objective and gap over all rows."""
+def _measured(source: Rows, labels: Tensor, probes: Probes, truth: Truth, passes: float) -> Polished:
+    """Objective and gap over all rows.
+
+    The biases are scaled first so that labels are predicted about as often as they occur: a step of iterative scaling,
+    which lowers the loss and wins back what the certificate pays for biases that are off.
+    """
     weights, biases = probes.solution(0)
-    extended = torch.cat([weights, biases.unsqueeze(0)]).unsqueeze(0)
+    drift = evaluate(source, labels, _extended(weights, biases)).gradient[0, -1].double()
+    share = truth.shares[0]
+    ratio = torch.where(share > 0, share / (share + drift).clamp(min=1e-12), 1.0)
+    biases = biases + ratio.log().float()
+    extended = _extended(weights, biases)
     at = evaluate(source, labels, extended)
     penalty = Penalty(probes.l1.view(-1, 1, 1), probes.l2.view(-1, 1, 1))
     if probes.form == "squared":
-        objective, gap = at.loss + penalty.value(weights.unsqueeze(0)), duality_gap(at, extended, penalty)
+        objective, gap = at.loss + penalty.value(weights.unsqueeze(0)), duality_gap(at, extended, penalty, truth)
         return Polished(weights, biases, float(objective), float(gap), passes)
     norms = float(probes.l1) * float(weights.abs().sum()) + float(probes.l2) * float(weights.norm())
     return Polished(weights, biases, float(at.loss) + norms, float("nan"), passes)
+
+
+def _extended(weights: Tensor, biases: Tensor) -> Tensor:
+    """(1, width + 1, classes)."""
+    return torch.cat([weights, biases.unsqueeze(0)]).unsqueeze(0)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vestige.probes.linear.quasi_newton import Penalty, evaluate
+from vestige.probes.linear.softmax import Penalty, evaluate
 from vestige.probes.problem import Features, Fit
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from vestige.probes.linear.quasi_newton import Axes, principal_axes, solve
+from vestige.probes.linear.quasi_newton import Axes, principal_axes
+from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features, Fit, log_probabilities
 
 L2_PATH = (200.0, 20.0, 2.0)
@@ -18,7 +19,10 @@ PATH_GAIN = 0.001
 """A weaker ridge must gain this much accuracy on dev to be preferred (a tenth of a point)."""
 
 PATH_SLACK = 5.0
-"""How much coarser than the final fit the fits on the path are solved."""
+"""How much coarser than the final fit the path's fit of the strongest ridge is solved.
+
+Those of weaker ones are coarser by the root of the ratio: the same error of the weights costs the certificate the more
+the weaker the ridge is, and accuracy on dev nothing."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,9 @@ def converged_probe(
     if l2 is not None:
         return ConvergedProbe(fit(l2, None), l2)
     best, ridge, start = -1.0, 0.0, None
-    for tried in (strength / len(train) for strength in L2_PATH):
-        found = fit(tried, start, slack)
+    for strength in L2_PATH:
+        tried = strength / len(train)
+        found = fit(tried, start, slack * (L2_PATH[0] / strength) ** 0.5)
         accuracy = float((log_probabilities(found, dev)[0].argmax(-1) == dev_labels).float().mean())
         if accuracy < best + PATH_GAIN:
             break

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vestige.probes.linear.adam import AdamRecipe, solve_by_adam
-from vestige.probes.linear.quasi_newton import solve
+from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features, log_probabilities, root_mean_square
 
 

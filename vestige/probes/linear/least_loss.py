@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from vestige.probes.beside import Beside
-from vestige.probes.linear.quasi_newton import principal_axes, solve
+from vestige.probes.linear.quasi_newton import principal_axes
+from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features, Fit
 
 RIDGES = (20000.0, 6000.0, 2000.0, 600.0, 200.0, 60.0, 20.0, 6.0, 2.0, 0.6, 0.2)

@@ -4,7 +4,6 @@ Colours are safe for colour-blind readers: base grey-blue, tuned orange; verdict
 with a shape of their own, so that no meaning hangs on hue alone.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,9 +24,6 @@ VERDICTS = {
     "failed probe": ("#4f7296", "cross"),
 }
 """Colour and shape of a change by its verdict."""
-
-_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
-"""Line separators, control characters and what is no character at all."""
 
 
 def legend(columns: int, width: int = 140, **look: Any) -> alt.Legend:
@@ -56,25 +52,8 @@ def place_axis(places: Iterable[float], title: str, field: str = "x") -> alt.X:
 def finish(
     chart: alt.LayerChart, height: int | dict[str, int], description: str, title: str = "", width: int | None = None
 ) -> Figure:
-    """A figure that fills the width of its place (`width`: but is no narrower); no address of a schema in it."""
+    """A figure that fills the width of its place (`width`: but is no narrower)."""
     chart = chart.properties(width="container", height=height, description=description)
     if title:
         chart = chart.properties(title=alt.TitleParams(title, anchor="start", fontSize=13, fontWeight=500, offset=8))
-    spec = chart.to_dict(validate=True)
-    for name in ("$schema", "config"):
-        spec.pop(name, None)
-    spec = {**_visible(spec), "autosize": {"type": "fit-x", "contains": "padding"}}
-    return Figure(spec, description, width)
-
-
-def _visible(value: Any) -> Any:
-    """A value whose strings have their invisible characters written out: 'a\\u2028b'.
-
-    Vega writes the order of labels into expressions of its own. A line separator ends such an expression in the
-    middle of a string, and the chart is not drawn; other control characters make a picture that is no XML.
-    """
-    if isinstance(value, str):
-        return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
-    if isinstance(value, dict):
-        return {name: _visible(item) for name, item in value.items()}
-    return [_visible(item) for item in value] if isinstance(value, list) else value
+    return Figure(chart, description, width)

@@ -6,7 +6,7 @@ import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
 from vestige.report import numbers
-from vestige.report.changes import cells, interval, weight
+from vestige.report.changes import cells, evidence, interval, weight
 from vestige.report.curves import curve_frame, of_metric
 from vestige.report.drawing.curves import curves_chart
 from vestige.report.reading import Part, Reading
@@ -27,7 +27,9 @@ def add_domains(reading: Reading, part: Part, section: Section, lead: str) -> No
         section.blocks.append(_block(reading, part, mine, metrics))
         for other, pair in mine[mine["metric"] == metrics[0].name].groupby("other", sort=False):
             text, kind = _sentence(str(other), pair, metrics[0], reading)
-            section.findings.append(Finding(lead, text, kind, weight(pair, kind), (*part.key, str(model))))
+            section.findings.append(
+                Finding(lead, text, kind, weight(pair, kind), (*part.key, str(model)), evidence(pair))
+            )
 
 
 def _block(reading: Reading, part: Part, rows: pd.DataFrame, metrics: Sequence[Metric]) -> Block:

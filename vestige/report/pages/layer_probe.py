@@ -28,6 +28,8 @@ CONTROL_BASELINE = "control_majority"
 
 MANY = 4
 """With more groups than this, controls are folded."""
+MOST_DRAWN = 24
+"""With more groups than this, all curves are folded: hundreds of charts drawn at once would keep a reader waiting."""
 
 
 def page(reading: Reading, analysis: str) -> Page:
@@ -116,13 +118,15 @@ def _group(reading: Reading, part: Part, pooling: str, models: tuple[str, ...], 
 def _sections(reading: Reading, groups: Sequence[Group]) -> Iterator[Section]:
     """Per task, model and pooling: curves and changes under every setting, the preferred one unfolded.
 
-    Findings under the others stand with their curves and never open the report.
+    Findings under the others stand with their curves and never open the report. Of very many models all are folded: a
+    chart is drawn when it is unfolded.
     """
+    folded = len(groups) > MOST_DRAWN
     for _, several in groupby(groups, lambda group: group.place):
         section = Section("", "")
         for group in several:
             figure, note = figures.curves(group, group.accuracy)
-            block = Block(group.heading, figures=[figure], note=note, closed=not group.primary)
+            block = Block(group.heading, figures=[figure], note=note, closed=folded or not group.primary)
             found = group_findings(group, reading.judging) if group.compared else []
             block.figures += [figures.changes(group)] if group.compared else []
             if group.primary:

@@ -1,7 +1,7 @@
 """One pass of a model over a corpus: hidden states of every pooling that some analysis reads."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,18 +100,23 @@ class Extract(Step):
 
     def size(self) -> int:
         """Bytes of hidden states: on disk, or, before they are made, at most."""
-        found = sum(_bytes(folder) for folder in self.vectors)
+        found = sum(folder_size(folder) for folder in self.vectors)
         if found:
             return found
         widths = read_facts(self.root, self.origin.key)["widths"]
         return sum(self.rows.values()) * sum(widths) * (2 if self.how["dtype"] == "float16" else 4)
 
-    def drop(self) -> None:
-        """Take the hidden states off the disk; they are made again when a step needs them."""
-        for folder in self.vectors:
+    def drop(self, shared: Set[Path] = frozenset()) -> bool:
+        """Take the hidden states off the disk, but those that are also another step's; whether there were any.
+
+        They are made again when a step needs them.
+        """
+        found = [folder for folder in self.vectors if folder not in shared and folder.exists()]
+        for folder in found:
             remove(folder)
             with suppress(OSError):
                 folder.parent.rmdir()
+        return bool(found)
 
     def facts(self) -> dict[str, Any]:
         """What was counted: `tokens` of the corpus, and losses of every split."""
@@ -119,5 +124,6 @@ class Extract(Step):
             return json.loads((self.folder / FACTS).read_text(encoding="utf-8"))
 
 
-def _bytes(folder: Path) -> int:
+def folder_size(folder: Path) -> int:
+    """Bytes of the files of a folder; 0 where there is none."""
     return sum(file.stat().st_size for file in folder.glob("*")) if folder.is_dir() else 0

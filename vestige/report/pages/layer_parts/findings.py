@@ -10,7 +10,7 @@ import pandas as pd
 
 from vestige.comparison.differences import FAILED, Settings
 from vestige.report import numbers
-from vestige.report.changes import WEIGHTS, weight, with_numbers
+from vestige.report.changes import WEIGHTS, evidence, weight, with_numbers
 from vestige.report.pages.layer_parts.group import Group, Measure
 from vestige.report.types import Finding
 from vestige.report.wording import VERDICTS, be, capital, layer, layers, listing
@@ -25,7 +25,12 @@ def group_findings(group: Group, judging: Settings) -> list[Finding]:
     """All findings of one tuned model on one task under one setting."""
     made = (_changes(group, judging), _steady(group), _selectivity(group, judging), _shape(group, judging))
     key = (*group.part.key, group.model)
-    return [Finding(group.title, text, kind, matters, key) for text, kind, matters in made if text]
+    rests_on = (evidence(group.accuracy.changes), None, None, None)
+    return [
+        Finding(group.title, text, kind, matters, key, row)
+        for (text, kind, matters), row in zip(made, rests_on, strict=True)
+        if text
+    ]
 
 
 def overview(groups: Sequence[Group]) -> str:

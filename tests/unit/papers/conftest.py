@@ -1,0 +1,6 @@
+"""Planted tables are a module of their own here."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,1 @@
+"""Durrani et al. 2021: what transfer learning does to linguistic knowledge in layers and neurons."""

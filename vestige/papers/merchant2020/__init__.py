@@ -1,0 +1,1 @@
+"""Merchant et al. 2020: what happens to BERT embeddings during fine-tuning."""

@@ -1,0 +1,139 @@
+"""Softmax regression with an elastic-net penalty: its loss, gradient and distance from the optimum.
+
+    F(W, b) = mean_i -log softmax(W'x_i + b)[y_i] + l1 * |W|_1 + l2 * |W|^2
+
+The biases are free. P probes (other labels, other penalties) share the rows: their weights form
+one matrix, so that a pass over the data is one product.
+
+Certificate: Fenchel duality. Any distributions p_i over the classes whose mean is the share of each label give a
+lower bound of the minimum,
+
+    F* >= mean_i H(p_i) - r*(X'(P - Y)/n),
+
+where r* is the conjugate of the penalty. The predictions of a probe are such distributions once the probability that
+some classes have too much of, on average, is moved to those that have too little: the share of it that a class keeps
+is the same for all rows, so the moved X'P/n follows from X'P/n without another pass. Moving loses entropy, but at most
+H(mean p) - H(mean y): what a label tells about its row cannot grow by passing it through a channel. Nothing is assumed
+about the biases. Every p shrunk towards Y gives a bound as well; with l1 > 0 the best of some is taken, with l2 = 0 the
+one that is shrunk until |V| <= l1. With neither penalty there is no finite bound.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vestige.probes.problem import check_labels
+from vestige.probes.visit import Rows
+
+ROWS = 1024
+"""Rows of a product: with these the logits of a block stay in a processor's cache."""
+SHRINKS = 9
+"""Points between no shrinking and all of it at which the dual bound is tried."""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Elastic-net weights of P probes, each (P, 1, 1)."""
+
+    l1: Tensor
+    l2: Tensor
+
+    def value(self, weights: Tensor) -> Tensor:
+        """(P,): the penalty of weights (P, width, classes), accumulated in float64."""
+        flat = weights.double()
+        return (self.l1.double() * flat.abs() + self.l2.double() * flat.square()).sum((1, 2))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Loss, gradient and the certificate's ingredients at one point."""
+
+    loss: Tensor
+    """(P,): mean cross-entropy."""
+    gradient: Tensor
+    """(P, width + 1, classes): of the mean cross-entropy alone."""
+    entropy: Tensor
+    """(P,): mean entropy of the predictions."""
+    spread: Tensor
+    """(P, classes): mean of p (1 - p)."""
+    doubt: Tensor
+    """(rows,): sum of p (1 - p) over classes and probes."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the certificate needs to know of the labels."""
+
+    shares: Tensor
+    """(P, classes), float64: mean of Y."""
+    means: Tensor
+    """(P, width, classes), float64: X'Y/n."""
+
+    @classmethod
+    def of(cls, features: Rows, labels: Tensor, classes: int) -> "Truth":
+        """One reading of the rows; labels (P, rows)."""
+        check_labels(labels, classes, len(features))
+        sums = torch.zeros(len(labels), classes, features.width)
+        for span, rows in features.blocks():
+            for mine, gold in zip(sums, labels[:, span], strict=True):
+                mine.index_add_(0, gold, rows)
+        counts = torch.stack([torch.bincount(gold, minlength=classes) for gold in labels])
+        return cls(counts.double() / len(features), (sums.double() / len(features)).transpose(1, 2))
+
+
+def evaluate(features: Rows, labels: Tensor, weights: Tensor, shares: Tensor | None = None) -> Evaluation:
+    """One pass over the rows; means are weighted by `shares` (rows,) where they are given."""
+    probes, extended, classes = weights.shape
+    columns, count = probes * classes, len(features)
+    matrix = weights.transpose(1, 2).reshape(columns, extended)
+    inner, biases = matrix[:, :-1].contiguous(), matrix[:, -1:].contiguous()
+    loss, entropy = torch.zeros(2, probes, dtype=torch.float64)
+    spread, doubt = torch.zeros(probes, classes), torch.empty(count)
+    gradient, drift = torch.zeros(columns, extended - 1), torch.zeros(columns)
+    for span, rows in features.blocks(ROWS):
+        size = len(rows)
+        each = rows.new_full((size,), 1 / count) if shares is None else shares[span]
+        logits = torch.addmm(biases, inner, rows.T).view(probes, classes, size)
+        normaliser = logits.logsumexp(1)
+        gold = labels[:, None, span]
+        p = (logits - normaliser.unsqueeze(1)).exp_()
+        loss += ((normaliser - logits.gather(1, gold).squeeze(1)) @ each).double()
+        entropy += ((normaliser - torch.linalg.vecdot(p, logits, dim=1)) @ each).double()
+        unsure = p - p * p
+        doubt[span] = unsure.sum((0, 1))
+        spread += unsure @ each
+        p.scatter_add_(1, gold, p.new_full(gold.shape, -1.0))
+        residual = (p if shares is None else p.mul_(each)).view(columns, size)
+        gradient.addmm_(residual, rows)
+        drift += residual.sum(1)
+    whole = torch.cat([gradient, drift.unsqueeze(1)], dim=1).view(probes, classes, extended).transpose(1, 2)
+    return Evaluation(loss, (whole / count if shares is None else whole).contiguous(), entropy, spread, doubt)
+
+
+def duality_gap(at: Evaluation, weights: Tensor, penalty: Penalty, truth: Truth) -> Tensor:
+    """(P,): how far the objective can at most be above its minimum; infinite without any penalty."""
+    drift = at.gradient[:, -1].double()
+    predicted = truth.shares + drift
+    kept = torch.where(drift > 0, truth.shares / predicted.clamp(min=1e-300), 1.0).unsqueeze(1)
+    taken = (-drift).clamp(min=0.0)
+    taken = (taken / taken.sum(1, keepdim=True).clamp(min=1e-300)).unsqueeze(1)
+    means = at.gradient[:, :-1].double() + truth.means
+    slope = (means * kept + (means * (1 - kept)).sum(2, keepdim=True) * taken - truth.means).abs_()
+    entropy = at.entropy + _entropy(truth.shares) - _entropy(predicted)
+    l1, l2 = penalty.l1.double(), penalty.l2.double()
+    lasso, ridge = l1.view(-1) > 0, l2.view(-1) > 0
+    least = torch.where(lasso, (l1.view(-1) / slope.amax((1, 2)).clamp(min=1e-30)).clamp(max=1.0), 1.0)
+    dual = torch.full_like(entropy, -float("inf"))
+    for power in torch.linspace(0, 1, SHRINKS).tolist() if bool(lasso.any()) else [0.0]:
+        shrink = least**power
+        beyond = (shrink.view(-1, 1, 1) * slope - l1).clamp_(min=0.0).square_().sum((1, 2))
+        conjugate = torch.where(ridge, beyond / (4 * l2.view(-1)).clamp(min=1e-30), 0.0 if power == 1 else torch.inf)
+        dual = torch.maximum(dual, shrink * entropy - conjugate)
+    gap = at.loss + penalty.value(weights[:, :-1]) - dual
+    return torch.where(ridge | lasso, gap, float("inf"))
+
+
+def _entropy(shares: Tensor) -> Tensor:
+    """(P,): in nats."""
+    return torch.special.entr(shares.clamp(min=0.0)).sum(1)
