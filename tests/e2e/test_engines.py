@@ -7,6 +7,7 @@ os.environ.setdefault("RAY_AUTH_TOKEN", "ab" * 32)
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,24 @@ def test_a_ray_cluster_of_two_nodes(raw, inline, tmp_path, monkeypatch):
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+def test_ray_that_the_engine_starts_runs_steps_as_eagerly_as_the_driver(tmp_path):
+    """Ray's own niceness is 15: on a busy machine, steps got next to no time. In a process of its own."""
+    pytest.importorskip("ray", reason="the engine ray needs the extra `ray`")
+    code = f"""
+import os
+from pathlib import Path
+from vestige.study.engines.ray import RayEngine, ray
+from vestige.study.engines.settings import EngineSpec
+engine = RayEngine(EngineSpec(name="ray", jobs=1), Path({str(tmp_path)!r}))
+print(ray.get(ray.remote(lambda: os.nice(0)).remote()), os.nice(0))
+engine.close()
+"""
+    free = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=free)
+    there, here = said.stdout.split() or [said.stderr, ""]
+    assert there == here
 
 
 def slurm_is_here() -> bool:

@@ -49,6 +49,8 @@ class Status:
     jobs: int = 1
     last: float = 0.0
     """When something was noted last."""
+    waits: str = ""
+    """What a detached driver is that has not begun yet, and where its output goes."""
 
     @property
     def left(self) -> int:
@@ -77,7 +79,12 @@ class Status:
         key, kind = event.get("key", ""), event.get("kind", "")
         self.last = max(self.last, event["at"])
         match event["event"]:
+            case "detached" if event["at"] >= self.began:  # the driver itself may have been faster
+                self.total, self.done, self.failed, self.running = Counter(), Counter(), {}, {}
+                self.began, self.ended, self.owner = event["at"], None, event.get("owner", {})
+                self.waits = f"{event['where']} (its output: {event['output']})"
             case "planned":
+                self.waits = ""
                 self.total, self.done = Counter(event["total"]), Counter(event["cached"])
                 self.cached, self.failed, self.running = Counter(event["cached"]), {}, {}
                 self.began, self.ended, self.outcome = event["at"], None, ""
@@ -136,7 +143,12 @@ def _closing(status: Status, record: Record, now: float) -> str:
     if status.ended is not None:
         return f"ended after {taken}: {status.outcome}"
     if status.alive is False:
-        return f"stopped after {taken} or less: its driver (process {status.owner.get('pid')}) is gone; run it again"
+        gone = f"its driver (process {status.owner.get('pid')}) is gone"
+        if status.waits:
+            return f"ended before it began: {gone}; see {status.waits}"
+        return f"stopped after {taken} or less: {gone}; run it again"
+    if status.waits:
+        return f"not begun yet, {taken} after it was handed to {status.waits}"
     left = status.time_left()
     said = f"running for {taken}" + (f", about {clock(left)} left" if left is not None and status.left else "")
     if status.alive is None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -19,6 +21,7 @@ from vestige.study import claims
 from vestige.study.board import Board
 from vestige.study.claims import claimed
 from vestige.study.corpora import Given
+from vestige.study.detach import detached
 from vestige.study.engines.inline import Inline
 from vestige.study.engines.local import PROCESS, Local, free_memory
 from vestige.study.engines.settings import EngineSpec, make_engine
@@ -320,6 +323,34 @@ class TestStatus:
         Study.from_dict(raw, tmp_path / "run", cache=cache).run()
         assert len({*seen}) > 5
         assert not record.sign().exists()
+
+    def test_a_detached_run_is_known_before_it_has_begun(self):
+        detached = {"event": "detached", "where": "job 7 of SLURM", "output": "driver.log"}
+        planned = {"event": "planned", "total": {"load": 1}, "cached": {}, "owner": {"host": "elsewhere", "pid": 7}}
+        status = Status()
+        for event in ({**planned, "at": 10.0}, {"event": "ended", "at": 20.0, "outcome": "all done"}):
+            status.add(event)
+        status.add({**detached, "at": 50.0})
+        (said,) = lines(status, Record(Path("none")), now=80.0)
+        assert said == "not begun yet, 0:00:30 after it was handed to job 7 of SLURM (its output: driver.log)"
+        status.add({**planned, "at": 60.0})
+        status.add({**detached, "at": 50.0})  # written after the driver had begun
+        assert lines(status, Record(Path("none")), now=80.0)[-1].startswith("running for 0:00:20")
+
+    def test_a_detached_run_is_followed_from_the_start_to_its_end(self, raw, cache, tmp_path):
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
+        command = [sys.executable, "-m", "vestige.cli", "run", "study.yaml", "--out", "run", "--cache", str(cache)]
+        said = subprocess.run([*command, "--detach"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert re.match(r"process \d+, its output in .*driver.log; follow it: vestige status ", said)
+        followed = CliRunner().invoke(app, ["status", str(tmp_path / "run"), "--watch"])
+        assert followed.exit_code == 0 and "all done" in followed.output.splitlines()[-1], followed.output
+
+    def test_a_detached_driver_that_is_gone_before_it_began_is_said_to_be_gone(self, tmp_path):
+        (tmp_path / "study.yaml").write_text("models: none")
+        said = detached(tmp_path / "run", ["run", str(tmp_path / "study.yaml")], EngineSpec())
+        os.waitpid(int(said.split()[1].strip(",")), 0)
+        status, record = read_status(tmp_path / "run")
+        assert "is gone" in lines(status, record)[-1] and "driver.log" in lines(status, record)[-1]
 
     def test_no_run(self, tmp_path):
         said = CliRunner().invoke(app, ["status", str(tmp_path)])
