@@ -1,7 +1,7 @@
 """A run of a hundred models, made up: is its page small, and is it open at once? `python benchmarks/many_models.py`.
 
 The tables have the columns of a real run and numbers from a seed: a base, fine-tuned models and a random twin, probed
-on two tasks at every layer. What is measured: how long the page takes to write (seconds of the processor), how large it
+on one task at every layer. What is measured: how long the page takes to write (seconds of the processor), how large it
 is, and how long until it can be read in Chromium (DOMContentLoaded) and until its charts are drawn.
 """
 
@@ -24,7 +24,7 @@ from vestige.report.html import write_report
 
 RESULT = Path(__file__).parent / "results" / "many_models.json"
 LAYERS = 13
-TASKS = [("treebank", "upos"), ("treebank", "deprel")]
+TASKS = [("treebank", "upos")]
 
 
 def many_models(count: int = 100, layers: int = LAYERS) -> Frames:

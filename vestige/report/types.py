@@ -178,14 +178,20 @@ _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\ufff
 """Line separators, control characters and what is no character at all."""
 
 
+DIGITS = 6
+"""Of numbers in a chart: more cannot be seen, and would only make pages large."""
+
+
 def visible(value: Any) -> Any:
-    """A value whose strings have their invisible characters written out: 'a\\u2028b'.
+    """A value as a chart may hold it: invisible characters of strings written out ('a\\u2028b'), numbers rounded.
 
     Vega writes the order of labels into expressions of its own. A line separator ends such an expression in the
     middle of a string, and the chart is not drawn; other control characters make a picture that is no XML.
     """
     if isinstance(value, str):
         return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
         return {name: visible(item) for name, item in value.items()}
     return [visible(item) for item in value] if isinstance(value, list) else value
