@@ -210,7 +210,7 @@ def _bomb(file: h5py.File, folder: Path) -> None:
 
 def _files_of_activations() -> Iterator[Case]:
     kind = "activations"
-    for name in ("a.hdf5", "a.json"):
+    for name in ("a.hdf5", "a.json", "a.npz", "a.safetensors"):
         for what, make in {**PLACES, **CONTENTS}.items():
             yield Case(kind, f"{name}: {what}", _activations(name, make))
     changes: Mapping[str, Callable[[h5py.File, Path], Any]] = {
@@ -230,7 +230,14 @@ def _files_of_activations() -> Iterator[Case]:
     for value in ("NaN", "1e999", "9" * 5000, '"x"', "null", "[]"):
         spoil = samples.json_file().replace(b"0.5", value.encode(), 1)
         yield Case(kind, f"a.json: {value[:9]} as a value", _activations("a.json", lambda p, s=spoil: p.write_bytes(s)))
-    yield Case(kind, "a suffix of no format", lambda folder: samples.activations(folder / "a.npz"), "no format")
+    arrays: Mapping[str, Any] = {
+        "objects, which are pickles": np.array([{}, []], dtype=object), "texts": np.full((2, 3, 4), "x"),
+        "NaN": np.full((5, 4), np.nan), "one dimension": np.zeros(3), "other words": np.zeros((9, 4)),
+    }  # fmt: skip
+    for what, array in arrays.items():
+        keep = {"layer_0": array}
+        yield Case(kind, f"a.npz: {what}", _activations("a.npz", lambda path, keep=keep: np.savez(path, **keep)))
+    yield Case(kind, "a suffix of no format", lambda folder: samples.activations(folder / "a.mat"), "no format")
 
 
 CASES = [*_models(), *_adapters(), *_characters(), *_files_of_activations()]
