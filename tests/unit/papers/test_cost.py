@@ -27,7 +27,7 @@ def test_an_architecture_has_as_many_parameters_as_the_published_model(name):
     said = architecture(name)
     with torch.device("meta"):
         model = AutoModel.from_config(AutoConfig.for_model(said.pop("model_type"), **said))
-    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(PARAMETERS[name], rel=1e-3)
+    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(PARAMETERS[name], abs=0.06)
 
 
 def by_hand(width: int, inner: int, depth: int, tokens: int) -> int:

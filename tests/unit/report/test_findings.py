@@ -225,7 +225,7 @@ def test_every_pooling_of_a_sentence_probe_is_a_group_of_its_own() -> None:
     assert [one.blocks[0].closed for one in (first, second)] == [False, False]
     assert "loses 3.0 points" in first.findings[0].text and "loses 2.0 points" in second.findings[0].text
     drawn = str(first.blocks[0].figures[1].spec)
-    assert "-3.0" in drawn and "-2.0" not in drawn
+    assert "'difference': -3," in drawn and "'difference': -2," not in drawn
 
 
 def test_an_analysis_without_a_page_of_its_own_gets_the_default_one() -> None:
