@@ -22,7 +22,7 @@ PATH_SLACK = 5.0
 """How much coarser than the final fit the path's fit of the strongest ridge is solved.
 
 Those of weaker ones are coarser by the root of the ratio: the same error of the weights costs the certificate the more
-the weaker the ridge is, and accuracy on dev nothing."""
+the weaker the ridge is, while predictions on dev hardly change."""
 
 
 @dataclass(frozen=True)
