@@ -1,4 +1,4 @@
-"""Measures of a cloud beside others' code: scikit-learn's PCA, Ledoit-Wolf and regression, and recipes of the papers."""
+"""Measures of a cloud beside others' code: scikit-learn's PCA, Ledoit-Wolf, regression and neighbours, and recipes of the papers."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,11 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.neighbors import NearestNeighbors
 
 from vestige.measures.cka import cka
 from vestige.measures.geometry import OUTLIER, Cloud
-from vestige.measures.intrinsic import intrinsic_dimension
+from vestige.measures.intrinsic import _distinct, _Nearest, intrinsic_dimension
 from vestige.measures.robust_cka import EXTREME, cka_without_extremes, cka_without_outliers
 
 
@@ -79,3 +80,21 @@ def test_cka_without_outliers_is_cka_of_residuals(vectors):
     assert factors.shape[1] >= 2
     rests = [one - LinearRegression().fit(factors, one).predict(factors) for one in (x, y)]
     assert cka_without_outliers(x, y) == pytest.approx(cka(*rests), abs=1e-9)
+
+
+def test_nearest_others_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((1300, 24)) * rng.uniform(0.1, 10, 24)
+    points -= points.mean(0)
+    distances = NearestNeighbors(n_neighbors=12, algorithm="brute").fit(points).kneighbors()[0]
+    np.testing.assert_allclose(_Nearest(points).distances, distances, rtol=1e-9)
+
+
+def test_copies_are_those_within_reach_of_an_earlier_one():
+    rng = np.random.default_rng(1)
+    points = rng.standard_normal((1300, 24))
+    points[700:900] = points[:200] + rng.standard_normal((200, 24)) * np.repeat([1e-7, 1e-3], 100)[:, None]
+    reach = 1e-5
+    near = NearestNeighbors(radius=reach, algorithm="brute").fit(points).radius_neighbors(return_distance=False)
+    copies = {number for number, others in enumerate(near) if len(others) and others.min() < number}
+    assert {*range(len(points))} - {*_distinct(_Nearest(points), reach).tolist()} == copies == {*range(700, 800)}

@@ -12,11 +12,12 @@ Profile = Literal["quick", "standard", "full"]
 QUICK: tuple[dict[str, Any], ...] = (
     {"weights": {}},
     {"geometry": {}},
-    {"similarity": {}},
-    {"layer_probe": {"most_tasks": 1, "seeds": 1, "control": False, "tolerance": 0.05}},
+    {"similarity": {"measures": ["cka"]}},
+    {"layer_probe": {"most_tasks": 1, "seeds": 1, "control": False, "l2": 1e-3, "tolerance": 0.05}},
 )
 STANDARD: tuple[dict[str, Any], ...] = (
-    *QUICK[:3],
+    *QUICK[:2],
+    {"similarity": {}},
     {"layer_probe": {}},
     {"probe_transfer": {}},
     {"v_information": {"most_tasks": 1}},
