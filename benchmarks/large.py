@@ -1,9 +1,10 @@
 """Layer probes, a neuron ranking and RSA on hidden states that do not fit into memory: what they take, how time grows.
 
-    python benchmarks/large.py SCRATCH [--words 100000 300000 900000] [--out benchmarks/results]
+    python benchmarks/large.py SCRATCH [--words 100000 300000 900000] [--jobs 2] [--out benchmarks/results]
 
 For every size a store is made up under SCRATCH (13 x 768 neurons, float16: 18 GB for 900,000 words) and removed in the
-end. 44 labels, each planted in five neurons of its own; all neurons share a low-rank stream that knows nothing of them.
+end; what is kept already is not measured again. 44 labels, each planted in five neurons of its own; all neurons share a
+low-rank stream that knows nothing of them.
 The analyses are those of the package, each on all words, in a process of its own with one thread: `layer_probe`
 (converged, its ridge chosen on dev), `neurons` (one pair of penalties: the probe, its re-fit, the ranking and ablation)
 and `similarity` (RSA of every layer with the next one). Memory is the most anonymous resident memory seen (mapped pages
@@ -20,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -180,6 +182,7 @@ def main() -> None:
     arguments.add_argument("--held", type=int, default=HELD, help="words of dev and of test")
     arguments.add_argument("--only", choices=ANALYSES, nargs="+", default=list(ANALYSES))
     arguments.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    arguments.add_argument("--jobs", type=int, default=1, help="analyses at a time, each with one thread")
     arguments.add_argument("--measure", help=argparse.SUPPRESS)
     given = arguments.parse_args()
     planted = Planted(given.layers, given.width, given.labels)
@@ -191,32 +194,36 @@ def main() -> None:
     if shutil.disk_usage(given.scratch).free < 1.2 * needed:
         raise SystemExit(f"{given.scratch}: {1.2 * needed / 1e9:.0f} GB are needed")
     kept = given.out / "large.json"
-    result: dict[str, Any] = {"neurons": given.layers * given.width, "labels": given.labels, "store_gb": needed / 1e9,
-                              "limit_gb": LIMIT_GB, "held": given.held, "rows": []}  # fmt: skip
+    shape = {"neurons": given.layers * given.width, "labels": given.labels, "held": given.held}
+    result: dict[str, Any] = {**shape, "limit_gb": LIMIT_GB, "rows": []}
+    if kept.exists():
+        old = json.loads(kept.read_text())
+        result["rows"] = old["rows"] if shape == {key: old[key] for key in shape} else []
+    known = {(row["analysis"], row["words"]) for row in result["rows"]}
     for words in given.words:
+        asked = [name for name in given.only if (name, words) not in known]
+        if not asked:
+            continue
         with tempfile.TemporaryDirectory(dir=given.scratch) as scratch:
             folder = Path(scratch)
             for split, size in (("train", words), ("dev", given.held), ("test", given.held)):
                 planted.write(folder / split, split, size)
             next_layers(folder)
-            for name in given.only:
-                same = [
-                    "--layers",
-                    given.layers,
-                    "--width",
-                    given.width,
-                    "--labels",
-                    given.labels,
-                    "--held",
-                    given.held,
-                ]
-                command = [sys.executable, __file__, folder, "--words", words, "--measure", name, *same]
-                said = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True)
-                result["rows"].append(json.loads(said.stdout.splitlines()[-1]))
-                print({key: value for key, value in result["rows"][-1].items() if key != "accuracy"}, flush=True)
-                result["exponents"] = exponents(result["rows"])
-                given.out.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(result, indent=1))
+            same = ["--layers", given.layers, "--width", given.width, "--labels", given.labels, "--held", given.held]
+            command = [sys.executable, __file__, folder, "--words", words, *same, "--measure"]
+            with ThreadPoolExecutor(given.jobs) as pool:
+                for row in pool.map(lambda name: _measured([*map(str, command), name]), asked):
+                    result["rows"].append(row)
+                    result["rows"].sort(key=lambda row: (row["words"], [*ANALYSES].index(row["analysis"])))
+                    result["exponents"] = exponents(result["rows"])
+                    print({key: value for key, value in row.items() if key != "accuracy"}, flush=True)
+                    given.out.mkdir(parents=True, exist_ok=True)
+                    kept.write_text(json.dumps(result, indent=1))
+
+
+def _measured(command: list[str]) -> dict[str, Any]:
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(said.stdout.splitlines()[-1])
 
 
 def next_layers(folder: Path) -> None:

@@ -45,11 +45,15 @@ ANALYSES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "edge probe": ("edge_probe", "arcs/dependency_arcs", EDGES),
     "description length, linear": ("description_length", "words/xpos", {"control": False}),
     "description length, mlp": ("description_length", "words/xpos", {"control": False, "probe": "mlp"}),
+    "probe transfer": ("probe_transfer", "words/xpos", {}),
+    "V-information": ("v_information", "words/xpos", {}),
+    "geometry": ("geometry", "words/xpos", {"measures": ["cosine", "norm", "spectrum", "dimension"]}),
+    "clusters": ("concepts", "words/upos", {}),
     "neurons": ("neurons", "words/upos", NEURONS),
     "neuron rankers": ("neuron_rankers", "words/upos", {}),
     "neuron redundancy": ("neuron_redundancy", "words/upos", {}),
 }
-AXES_MATTER = ("neurons", "neuron rankers", "neuron redundancy")
+AXES_MATTER = ("probe transfer", "neurons", "neuron rankers", "neuron redundancy")
 SEEDED = ("layer probe, durrani", "layer probe, mlp", "sentence probe, senteval", "structural probe", "edge probe",
           "description length, mlp")  # fmt: skip
 """Analyses whose probes depend on a seed of their own."""

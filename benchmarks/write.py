@@ -261,12 +261,13 @@ def extraction_section(result: Row | None) -> str:
 def large_section(result: Row | None) -> str:
     if result is None:
         return ""
+    largest = max(row["words"] for row in result["rows"]) * result["neurons"] * 2 / 1e9
     slopes = ", ".join(f"{slope:.2f} ({name})" for name, slope in result["exponents"].items())
     lines = [
         "## Larger than memory",
         "",
         f"Whole analyses of {result['neurons']:,} neurons and {result['labels']} labels, read from a float16 store of "
-        f"up to {result['store_gb']:.0f} GB (`benchmarks/large.py`), one thread, a process each. Anonymous memory "
+        f"up to {largest:.0f} GB (`benchmarks/large.py`), one thread, a process each. Anonymous memory "
         "includes the corpus and the libraries.",
         "",
         "| analysis | words | CPU s | wall s | anonymous memory, GB | what it found |",

@@ -116,9 +116,9 @@ class Visit:
         while True:
             yield from self._shuffled(rng) if self.memory is not None else self._by_windows(rng)
 
-    def _rows(self, span: slice) -> Tensor:
+    def _read(self, span: slice, out: Tensor) -> None:
         rows = self.source.rows(span)
-        return rows if self.centre is None else rows - self.centre
+        out.copy_(rows) if self.centre is None else torch.sub(rows, self.centre, out=out)
 
     def _resident(self) -> Tensor:
         if self.centre is None:
@@ -137,10 +137,12 @@ class Visit:
 
     def _by_windows(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, np.ndarray]]:
         starts = rng.permutation(np.arange(0, len(self.source), STRETCH))
+        rows = torch.empty(min(WINDOW * STRETCH, len(self.source)), self.source.width)
         for first in range(0, len(starts), WINDOW):
             spans = [slice(s, min(s + STRETCH, len(self.source))) for s in np.sort(starts[first : first + WINDOW])]
-            rows = torch.cat([self._rows(span) for span in spans])
             numbers = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+            for at, span in zip(np.searchsorted(numbers, [span.start for span in spans]), spans, strict=True):
+                self._read(span, rows[at : at + span.stop - span.start])
             order = rng.permutation(len(numbers))
             for start in range(0, max(1, len(order) - self.batch + 1), self.batch):
                 which = order[start : start + self.batch]
