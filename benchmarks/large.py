@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -212,8 +212,8 @@ def main() -> None:
             same = ["--layers", given.layers, "--width", given.width, "--labels", given.labels, "--held", given.held]
             command = [sys.executable, __file__, folder, "--words", words, *same, "--measure"]
             with ThreadPoolExecutor(given.jobs) as pool:
-                for row in pool.map(lambda name: _measured([*map(str, command), name]), asked):
-                    result["rows"].append(row)
+                for done in as_completed([pool.submit(_measured, [*map(str, command), name]) for name in asked]):
+                    result["rows"].append(row := done.result())
                     result["rows"].sort(key=lambda row: (row["words"], [*ANALYSES].index(row["analysis"])))
                     result["exponents"] = exponents(result["rows"])
                     print({key: value for key, value in row.items() if key != "accuracy"}, flush=True)
