@@ -50,7 +50,9 @@ def null_study(
 
 
 def null_table(run: StudyRun) -> pd.DataFrame:
-    """A row per analysis, metric and kind of copy: comparisons, those significant, those claimed unchanged."""
+    """A row per analysis, metric and kind of copy: comparisons, those significant, called unchanged, or called changed.
+
+    A difference within the margin is called unchanged even where it is significant."""
     table = run.comparisons.assign(copy=run.comparisons["model"].str.split(" ").str[0])
     alpha = run.tables.lock["spec"]["compare"]["alpha"]
     grouped = table.groupby(["analysis", "params", "metric", "copy"], sort=False)
@@ -60,6 +62,7 @@ def null_table(run: StudyRun) -> pd.DataFrame:
         significant=("q", lambda q: int((q <= alpha).sum())),
         uncorrected=("p", lambda p: int((p <= alpha).sum())),
         unchanged=("verdict", lambda verdict: int((verdict == "unchanged").sum())),
+        changed=("verdict", lambda verdict: int(verdict.isin(["lower", "higher"]).sum())),
         largest=("difference", lambda difference: float(difference.abs().max())),
     )
     return counted.reset_index()
