@@ -67,7 +67,7 @@ class Erasure(Analysis):
     source: ClassVar[str] = "LEACE, Belrose et al. 2023; random directions after amnesic probing, Elazar et al. 2021"
     needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
-    version = 6
+    version = 7
     metrics = (
         Metric("accuracy", "accuracy of a probe at the erased layer", "percent", "higher", decimals=1),
         _LAST,
@@ -210,7 +210,6 @@ class Erasure(Analysis):
             labels["dev"],
             len(data.classes),
             tolerance=self.tolerance,
-            slack=1.0,
         )
         predicted = probe.log_probabilities(scored)[0].argmax(-1)
         return float((predicted == labels[self.split]).double().mean())

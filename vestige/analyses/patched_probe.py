@@ -48,7 +48,7 @@ class PatchedProbe(Analysis):
     source: ClassVar[str] = "activation patching, Vig et al. 2020; probes after durrani2021, section 4.1"
     needs = frozenset({"hidden_states", "logits"})
     levels = ("token",)
-    version = 2
+    version = 3
     models = 2
     metrics = (
         *_METRICS,

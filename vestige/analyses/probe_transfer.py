@@ -101,7 +101,7 @@ class ProbeTransfer(Analysis):
     source: ClassVar[str] = "orthogonal Procrustes, Schoenemann 1966; the split of the drop is our own"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 2
+    version = 3
     models = 2
     metrics = (
         *PARTS,

@@ -59,7 +59,7 @@ class SentenceProbe(Analysis):
         Metric("epochs", "epochs of training", "count", decimals=0, role="detail"),
         Metric("dev_accuracy", "accuracy on dev", "percent", "higher", decimals=1, role="detail"),
     )
-    version = 6
+    version = 7
 
     protocol: Literal["converged", "senteval"] = "converged"
     """How the probe is trained: until it has converged, or as SentEval does."""

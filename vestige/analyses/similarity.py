@@ -78,7 +78,7 @@ class SimilarityAnalysis(Analysis):
     name: ClassVar[str] = "similarity"
     title: ClassVar[str] = "Similarity to the reference (RSA, CKA)"
     source: ClassVar[str] = "merchant2020, sections 5.1 and 6; CKA without extremes after Davari et al. 2023"
-    version = 3
+    version = 4
     metrics = (
         *_SIMILARITIES,
         UNDEFINED,

@@ -91,7 +91,7 @@ class VInformation(Analysis):
     source: ClassVar[str] = "Xu et al. 2020; conditional: Hewitt et al. 2021; pointwise: Ethayarajh et al. 2022"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 2
+    version = 3
     models = 2
     alone = True
     metrics = (

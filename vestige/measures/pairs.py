@@ -24,6 +24,8 @@ SORTED_PAIRS = 12_500_000
 TIED = 10
 """Digits, of the largest value, in which kernels must differ to be ranked apart."""
 
+FLAT = 1e-13
+"""Similarities that vary by a smaller share of their mean square do not vary: sums are subtracted from each other."""
 ROUNDING = 1e-14
 """Share of the squared lengths up to which a squared distance is none."""
 
@@ -63,24 +65,32 @@ def correlate_pairs(
     alone = np.diagonal(sums, axis1=1, axis2=2)
     without = total[:, None] - sums.sum(1) - sums.sum(2) + alone
     with np.errstate(invalid="ignore", divide="ignore"):
-        return float(_correlation(total, x.name, y.name)), _ratio(without)
+        return _correlation(total, x.name, y.name), _ratio(without, total)
 
 
 def _correlation(sums: np.ndarray, *names: str) -> float:
-    count, a, b, aa, bb, _ = sums
-    for name, first, second in zip(names, (a, b), (aa, bb), strict=True):
-        if second / count - (first / count) ** 2 <= 1e-13 * second / count:
+    for name, spread in zip(names, _spreads(sums, sums), strict=True):
+        if np.isnan(spread):
             raise UndefinedSimilarityError(
                 f"{name}: all pairs of its items are equally similar, so nothing can be correlated with them",
                 fix="leave this layer out, or give more items",
             )
-    return float(_ratio(sums))
+    return float(_ratio(sums, sums))
 
 
-def _ratio(sums: np.ndarray) -> np.ndarray:
-    count, a, b, aa, bb, ab = sums
-    a, b = a / count, b / count
-    return (ab / count - a * b) / np.sqrt((aa / count - a * a) * (bb / count - b * b))
+def _spreads(sums: np.ndarray, whole: np.ndarray) -> Iterator[np.ndarray]:
+    """Variances of either side; NaN where they are no more than the rounding of the sums over all pairs."""
+    for mean, square, everything in zip(sums[1:3], sums[3:5], whole[3:5], strict=True):
+        spread = square / sums[0] - (mean / sums[0]) ** 2
+        yield np.where(spread > FLAT * everything / whole[0], spread, np.nan)
+
+
+def _ratio(sums: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """The correlation; NaN where a side does not vary."""
+    count, a, b, _, _, ab = sums
+    first, second = _spreads(sums, whole)
+    found: np.ndarray = (ab / count - a / count * (b / count)) / np.sqrt(first * second)
+    return found
 
 
 def _blocks(x: Vectors, y: Vectors, euclidean: bool, groups: Sequence[np.ndarray]) -> Iterator[Block]:

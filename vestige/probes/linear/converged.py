@@ -1,28 +1,27 @@
 """The converged linear probe: softmax regression solved to a certified optimum, its ridge chosen on dev.
 
-The ridge is a prior of fixed strength, so it is divided by the number of training rows. Strong ridges are tried
-first, each starting from the weights of the one before, and a weaker one is taken only while accuracy on dev gains.
+The ridge is chosen by cross-entropy, between fixed bounds (vestige.probes.linear.ridge); of many rows, a part is enough
+for that.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from vestige.probes.linear.quasi_newton import Axes, principal_axes
+from vestige.probes.linear.ridge import SLACK, Walk, walk
 from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features, Fit, log_probabilities
 
-L2_PATH = (200.0, 20.0, 2.0)
-"""Ridge strengths tried on dev, times the number of training rows, from strong to weak."""
-
-PATH_GAIN = 0.001
-"""A weaker ridge must gain this much accuracy on dev to be preferred (a tenth of a point)."""
-
-PATH_SLACK = 5.0
-"""How much coarser than the final fit the path's fit of the strongest ridge is solved.
-
-Those of weaker ones are coarser by the root of the ratio: the same error of the weights costs the certificate the more
-the weaker the ridge is, while predictions on dev hardly change."""
+STRENGTHS: Sequence[float] = (200.0, 60.0, 20.0, 6.0, 2.0)
+"""Ridges that are tried on dev, times the number of training rows; what is chosen lies between the first and last."""
+FIRST = 2
+"""Number of the strength that is tried first."""
+ENOUGH = 20_000
+"""Rows, from everywhere, that the strength is chosen on."""
 
 
 @dataclass(frozen=True)
@@ -47,30 +46,35 @@ def converged_probe(
     l1: float = 0.0,
     l2: float | None = None,
     tolerance: float = 1e-2,
-    slack: float = PATH_SLACK,
     axes: Axes | None = None,
 ) -> ConvergedProbe:
     """Train on labels (rows,), or (P, rows) where `l2` is given; rows are best `standard` and `resident`.
 
-    l2: None chooses it from `L2_PATH` on dev, which else is not read. tolerance: largest certified distance from the
-    optimum, in nats per row; slack: how much coarser the fits on the path are. axes: of `train`
-    (`principal_axes`), where several probes share the rows.
+    l2: None chooses it on dev, which else is not read. tolerance: largest certified distance from the optimum, in nats
+    per row. axes: of `train` (`principal_axes`), where several probes share the rows.
     """
     labels = labels if labels.ndim == 2 else labels.unsqueeze(0)
     axes = principal_axes(train) if axes is None else axes
+    start = None
+    if l2 is None:
+        found = _chosen(train, labels, (dev, dev_labels), classes, l1, tolerance, axes)
+        l2 = (STRENGTHS[0] if found is None else found.strength) / len(train)
+        start = found.start if found is not None and len(train) <= ENOUGH else None
+    same = [l1] * len(labels), [l2] * len(labels)
+    return ConvergedProbe(solve(train, labels, classes, *same, tolerance=tolerance, start=start, axes=axes), l2)
 
-    def fit(ridge: float, start: Tensor | None, slack: float = 1.0) -> Fit:
-        same = [l1] * len(labels), [ridge] * len(labels)
-        return solve(train, labels, classes, *same, tolerance=slack * tolerance, start=start, axes=axes)
 
-    if l2 is not None:
-        return ConvergedProbe(fit(l2, None), l2)
-    best, ridge, start = -1.0, 0.0, None
-    for strength in L2_PATH:
-        tried = strength / len(train)
-        found = fit(tried, start, slack * (L2_PATH[0] / strength) ** 0.5)
-        accuracy = float((log_probabilities(found, dev)[0].argmax(-1) == dev_labels).float().mean())
-        if accuracy < best + PATH_GAIN:
-            break
-        best, ridge, start = accuracy, tried, found.weights
-    return ConvergedProbe(fit(ridge, start), ridge)
+def _chosen(
+    train: Features, labels: Tensor, dev: tuple[Features, Tensor], classes: int, l1: float, tolerance: float, axes: Axes
+) -> Walk | None:
+    """The strength with the least loss on dev; None where nothing can be learnt."""
+    rows = train
+    if len(train) > ENOUGH:
+        which = np.linspace(0, len(train) - 1, ENOUGH).astype(np.int64)
+        rows, labels = Features(train.rows(which).numpy()), labels[:, torch.from_numpy(which)].contiguous()
+
+    def fit(strength: float, start: Tensor | None) -> Fit:
+        ridge = [strength / len(rows)]
+        return solve(rows, labels, classes, [l1], ridge, tolerance=SLACK * tolerance, start=start, axes=axes)
+
+    return walk(fit, dev, STRENGTHS, FIRST) if bool((dev[1] >= 0).any()) else None

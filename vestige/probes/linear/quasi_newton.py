@@ -4,7 +4,8 @@ The initial inverse Hessian is (v_k X'X/n + 2 l2 I)^-1 for class k, where v_k is
 the mean of p_k (1 - p_k) at the present point: the Hessian's diagonal blocks with the weights of
 the rows averaged out. One eigendecomposition of X'X/n serves all classes, probes and steps.
 Activations of language models are so anisotropic, and labels so unequal in frequency, that plain
-L-BFGS needs several times as many passes. With l1 > 0 the orthant-wise variant (pseudo-gradient,
+L-BFGS needs several times as many passes. Where many rows pay for it, blocks made class by class take its place
+(vestige.probes.linear.curvature). With l1 > 0 the orthant-wise variant (pseudo-gradient,
 steps kept inside an orthant) gives true zeros.
 """
 
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from vestige.probes.linear.curvature import Curvature
 from vestige.probes.linear.softmax import Evaluation, Penalty, evaluate
 from vestige.probes.visit import SAMPLE, Rows, sample_rows
 
@@ -27,6 +29,11 @@ class Axes(NamedTuple):
 
     vectors: Tensor
     values: Tensor
+
+    @property
+    def moments(self) -> Tensor:
+        """(width + 1, width + 1): the second moments themselves."""
+        return (self.vectors * self.values) @ self.vectors.T
 
 
 def principal_axes(features: Rows) -> Axes:
@@ -41,27 +48,19 @@ def principal_axes(features: Rows) -> Axes:
 class Search:
     """L-BFGS over P independent problems that share their rows."""
 
-    def __init__(
-        self,
-        features: Rows,
-        labels: Tensor,
-        penalty: Penalty,
-        axes: Axes,
-        shares: Tensor | None = None,
-        tilt: Tensor | None = None,
-    ) -> None:
-        """shares (rows,): what rows weigh, if not all the same; tilt, of the form of the weights: a linear term."""
+    def __init__(self, features: Rows, labels: Tensor, penalty: Penalty, axes: Axes) -> None:
         self.features, self.labels, self.penalty, self.axes = features, labels, penalty, axes
-        self.shares, self.tilt = shares, tilt
+        self.curvature: Curvature | None = None
+        """What takes the place of the averaged blocks."""
         self.steps: deque[Tensor] = deque(maxlen=MEMORY)
         self.changes: deque[Tensor] = deque(maxlen=MEMORY)
-        self.passes = 0.0
+        self.passes = 0
 
     def run(
         self,
         weights: Tensor,
         done: Callable[[Evaluation, Tensor], Tensor],
-        max_passes: int,
+        max_passes: float,
         at: Evaluation | None = None,
     ) -> tuple[Tensor, Evaluation]:
         """From these weights to where all probes are `done` (P,), or no step leads further down."""
@@ -77,15 +76,14 @@ class Search:
 
     def evaluate(self, weights: Tensor) -> Evaluation:
         self.passes += 1
-        return evaluate(self.features, self.labels, weights, self.shares)
+        return evaluate(self.features, self.labels, weights)
 
     def objective(self, at: Evaluation, weights: Tensor) -> Tensor:
-        tilted = 0.0 if self.tilt is None else (self.tilt.double() * weights).sum((1, 2))
-        return at.loss + self.penalty.value(weights[:, :-1]) + tilted
+        return at.loss + self.penalty.value(weights[:, :-1])
 
     def _smooth(self, at: Evaluation, weights: Tensor) -> Tensor:
         """Gradient of all but the L1 penalty."""
-        gradient = at.gradient.clone() if self.tilt is None else at.gradient + self.tilt
+        gradient = at.gradient.clone()
         gradient[:, :-1] += 2 * self.penalty.l2 * weights[:, :-1]
         return gradient
 
@@ -99,13 +97,10 @@ class Search:
         gradient[:, :-1] = torch.where(now == 0, at_zero, inner + l1 * now.sign())
         return gradient
 
-    def steepness(self, at: Evaluation, weights: Tensor) -> Tensor:
-        """(P,): about twice what a step along the slope would gain, in nats."""
-        slope = self.slope(at, weights)
-        return (slope * self._precondition(slope, at)).sum((1, 2))
-
     def _precondition(self, slope: Tensor, at: Evaluation) -> Tensor:
-        """Apply the inverse of the averaged diagonal blocks of the Hessian."""
+        """Apply the inverse of the averaged diagonal blocks of the Hessian, or of its curvature class by class."""
+        if self.curvature is not None:
+            return self.curvature.solve(slope)
         values = self.axes.values.view(1, -1, 1)
         floor = 1e-7 * float(self.axes.values.mean())
         blocks = at.spread.clamp(min=1e-6).unsqueeze(1) * values + 2 * self.penalty.l2 + floor

@@ -57,8 +57,6 @@ class Evaluation:
     """(P,): mean entropy of the predictions."""
     spread: Tensor
     """(P, classes): mean of p (1 - p)."""
-    doubt: Tensor
-    """(rows,): sum of p (1 - p) over classes and probes."""
 
 
 @dataclass(frozen=True)
@@ -82,33 +80,30 @@ class Truth:
         return cls(counts.double() / len(features), (sums.double() / len(features)).transpose(1, 2))
 
 
-def evaluate(features: Rows, labels: Tensor, weights: Tensor, shares: Tensor | None = None) -> Evaluation:
-    """One pass over the rows; means are weighted by `shares` (rows,) where they are given."""
+def evaluate(features: Rows, labels: Tensor, weights: Tensor) -> Evaluation:
+    """One pass over the rows."""
     probes, extended, classes = weights.shape
     columns, count = probes * classes, len(features)
     matrix = weights.transpose(1, 2).reshape(columns, extended)
     inner, biases = matrix[:, :-1].contiguous(), matrix[:, -1:].contiguous()
     loss, entropy = torch.zeros(2, probes, dtype=torch.float64)
-    spread, doubt = torch.zeros(probes, classes), torch.empty(count)
+    spread = torch.zeros(probes, classes)
     gradient, drift = torch.zeros(columns, extended - 1), torch.zeros(columns)
     for span, rows in features.blocks(ROWS):
         size = len(rows)
-        each = rows.new_full((size,), 1 / count) if shares is None else shares[span]
         logits = torch.addmm(biases, inner, rows.T).view(probes, classes, size)
         normaliser = logits.logsumexp(1)
         gold = labels[:, None, span]
         p = (logits - normaliser.unsqueeze(1)).exp_()
-        loss += ((normaliser - logits.gather(1, gold).squeeze(1)) @ each).double()
-        entropy += ((normaliser - torch.linalg.vecdot(p, logits, dim=1)) @ each).double()
-        unsure = p - p * p
-        doubt[span] = unsure.sum((0, 1))
-        spread += unsure @ each
+        loss += (normaliser - logits.gather(1, gold).squeeze(1)).sum(1).double()
+        entropy += (normaliser - torch.linalg.vecdot(p, logits, dim=1)).sum(1).double()
+        spread += (p - p * p).sum(2)
         p.scatter_add_(1, gold, p.new_full(gold.shape, -1.0))
-        residual = (p if shares is None else p.mul_(each)).view(columns, size)
+        residual = p.view(columns, size)
         gradient.addmm_(residual, rows)
         drift += residual.sum(1)
     whole = torch.cat([gradient, drift.unsqueeze(1)], dim=1).view(probes, classes, extended).transpose(1, 2)
-    return Evaluation(loss, (whole / count if shares is None else whole).contiguous(), entropy, spread, doubt)
+    return Evaluation(loss / count, (whole / count).contiguous(), entropy / count, spread / count)
 
 
 def duality_gap(at: Evaluation, weights: Tensor, penalty: Penalty, truth: Truth) -> Tensor:

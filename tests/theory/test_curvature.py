@@ -1,11 +1,12 @@
-"""Probes of many rows: what is done on samples changes how fast the optimum is reached, not which one it is."""
+"""Probes of many rows: what fewer rows show changes how fast the optimum is reached, not which one it is."""
 
 import numpy as np
 import pytest
 import torch
 
-from vestige.probes.linear import sampled, solver
-from vestige.probes.linear.sampled import draw
+from vestige.probes.linear import solver
+from vestige.probes.linear.curvature import Curvature, curvature, draw
+from vestige.probes.linear.quasi_newton import principal_axes
 from vestige.probes.linear.softmax import Penalty, Truth, duality_gap, evaluate
 from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features
@@ -22,46 +23,91 @@ def problem(rows: int = 6000, width: int = 12, classes: int = 5) -> tuple[Featur
     return Features(x), torch.from_numpy(np.stack(labels))
 
 
-@pytest.fixture
-def small_samples(monkeypatch):
-    monkeypatch.setattr(sampled, "DRAWN", 600)
-    monkeypatch.setattr(solver, "MANY", 1800)
-
-
 @pytest.mark.parametrize("l2", [1e-2, 1e-4, 1e-5])
-def test_the_optimum_is_that_of_all_rows(small_samples, monkeypatch, l2):
+def test_the_optimum_is_that_of_all_rows(monkeypatch, l2):
     features, labels = problem()
-    steps = []
-    monkeypatch.setattr(sampled, "_step", lambda *given, step=sampled._step: steps.append(1) or step(*given))
-    by_samples = solve(features, labels, 5, [0.0, 0.0], [l2, l2], tolerance=1e-3)
-    assert steps, "no sample was drawn"
-    monkeypatch.setattr(solver, "MANY", 10**9)
+    bent = []
+    monkeypatch.setattr(solver, "MANY", 1000)
+    monkeypatch.setattr(solver, "curvature", lambda *given: bent.append(len(given[0])) or curvature(*given))
+    by_fewer = solve(features, labels, 5, [0.0, 0.0], [l2, l2], tolerance=1e-3)
+    assert len(set(bent)) > 1, "no start from fewer rows"
+    monkeypatch.setattr(solver, "DEAREST", 0.0)
     whole = solve(features, labels, 5, [0.0, 0.0], [l2, l2], tolerance=1e-3)
-    assert (by_samples.gap <= 1e-3).all()
+    assert (by_fewer.gap <= 1e-3).all()
     assert (whole.gap <= 1e-3).all()
-    torch.testing.assert_close(by_samples.objective, whole.objective, rtol=0, atol=1e-3)
+    torch.testing.assert_close(by_fewer.objective, whole.objective, rtol=0, atol=1e-3)
 
 
-def test_what_samples_leave_to_do_is_done_on_all_rows(small_samples, monkeypatch):
-    """Samples of a few rows lead nowhere; the certificate is reached all the same."""
-    monkeypatch.setattr(sampled, "DRAWN", 8)
-    features, labels = problem()
-    fit = solve(features, labels, 5, [0.0, 0.0], [1e-4, 1e-4], tolerance=1e-3)
-    assert (fit.gap <= 1e-3).all()
+def test_an_anisotropic_problem_takes_fewer_passes(monkeypatch):
+    """Each class is in doubt in a corner of its own, as rare labels are."""
+    rng = np.random.default_rng(2)
+    centres, width = rng.normal(size=(12, 40)) * 3, 40
+    own = rng.normal(size=(12, width)) ** 4 + 0.05
+    y = rng.choice(12, 8000, p=np.arange(1, 13) / 78)
+    x = (centres[y] * 0.2 + rng.normal(size=(8000, width)) * own[y]).astype(np.float32)
+    given = Features(x / x.std()), torch.from_numpy(y)[None], 12, [0.0], [1e-5]
+    monkeypatch.setattr(solver, "MANY", 1000)
+    bent = solve(*given, tolerance=1e-3)
+    monkeypatch.setattr(solver, "DEAREST", 0.0)
+    averaged = solve(*given, tolerance=1e-3)
+    assert max(bent.gap.item(), averaged.gap.item()) <= 1e-3
+    assert bent.passes < averaged.passes
 
 
-def test_the_same_call_gives_the_same_weights(small_samples):
+def test_the_same_call_gives_the_same_weights(monkeypatch):
+    monkeypatch.setattr(solver, "MANY", 1000)
     features, labels = problem()
     one, two = (solve(features, labels, 5, [0.0, 0.0], [1e-4, 1e-3], tolerance=1e-2) for _ in range(2))
     assert torch.equal(one.weights, two.weights)
 
 
-def test_a_probe_that_is_done_stays_where_it_is(small_samples):
+def test_a_probe_that_is_done_stays_where_it_is(monkeypatch):
+    monkeypatch.setattr(solver, "MANY", 1000)
     features, labels = problem()
     done = solve(features, labels[:1], 5, [0.0], [1e-2], tolerance=1e-3)
     start = torch.cat([done.weights, torch.zeros_like(done.weights)])
     both = solve(features, labels, 5, [0.0, 0.0], [1e-2, 1e-2], tolerance=1e-3, start=start)
     assert torch.equal(both.weights[0], done.weights[0])
+
+
+def test_blocks_that_are_too_many_for_memory_are_averaged(monkeypatch):
+    monkeypatch.setattr(solver, "MANY", 1000)
+    monkeypatch.setattr("vestige.probes.linear.curvature.MOST_BYTES", 1000)
+    monkeypatch.setattr(solver, "curvature", lambda *given: pytest.fail("made all the same"))
+    features, labels = problem()
+    assert (solve(features, labels, 5, [0.0, 0.0], [1e-4, 1e-4], tolerance=1e-3).gap <= 1e-3).all()
+
+
+class TestCurvature:
+    def test_it_is_the_hessian_where_all_rows_are_predicted_alike(self, monkeypatch):
+        """Then every block is v_k times the moments of all rows, and classes bend together the same in every
+        direction: nothing is approximated but the shares of the averages and of C's diagonal."""
+        monkeypatch.setattr("vestige.probes.linear.curvature.PER_UNIT", 500)
+        rng = np.random.default_rng(0)
+        rows = torch.from_numpy(rng.normal(size=(4000, 5))).float()
+        weights = torch.zeros(1, 6, 3)
+        weights[0, -1] = torch.tensor([0.5, 0.0, -1.0])
+        l2, p = torch.tensor([0.0]), weights[0, -1].softmax(0)
+        axes = principal_axes(Features(rows.numpy()))
+        made = curvature(rows, weights, l2, axes.moments)
+        extended = torch.cat([rows, torch.ones(4000, 1)], 1)
+        moments = extended.T @ extended / 4000
+        bent = torch.diag(p) - p[:, None] * p
+        found = torch.stack([made.solve(unit.view(1, 6, 3)).flatten() for unit in torch.eye(18)])
+        unit = bent.diagonal().rsqrt()
+        joined = 0.7 * unit[:, None] * bent * unit + 0.3 * torch.eye(3)
+        expected = torch.kron(1.2 * moments, joined / unit[:, None] / unit)
+        torch.testing.assert_close(found @ expected, torch.eye(18), rtol=0, atol=0.15)
+
+    def test_it_is_symmetric_and_positive(self):
+        features, _ = problem(rows=500)
+        weights = torch.randn(2, 13, 5, generator=torch.Generator().manual_seed(0))
+        made = curvature(torch.from_numpy(features.array), weights, torch.tensor([1e-3, 1e-2]),
+                         principal_axes(features).moments)  # fmt: skip
+        assert isinstance(made, Curvature)
+        matrix = torch.stack([made.solve(torch.stack([unit.view(13, 5)] * 2))[1].flatten() for unit in torch.eye(65)])
+        torch.testing.assert_close(matrix, matrix.T, rtol=1e-3, atol=1e-3)
+        assert torch.linalg.eigvalsh((matrix + matrix.T).double() / 2).min() > 0
 
 
 class TestDraw:
@@ -91,17 +137,6 @@ class TestDraw:
         which, shares = draw(torch.zeros(1000), 100, np.random.default_rng(0))
         assert abs(len(which) - 100) <= 1
         assert shares.unique().numel() == 1
-
-
-def test_weighted_rows_count_as_if_they_were_repeated():
-    features, labels = problem(rows=50)
-    weights = torch.randn(2, 13, 5, generator=torch.Generator().manual_seed(0))
-    times = torch.randint(1, 4, (50,), generator=torch.Generator().manual_seed(1))
-    which = torch.arange(50).repeat_interleave(times)
-    repeated = evaluate(Features(features.array[which.numpy()]), labels[:, which], weights)
-    weighted = evaluate(features, labels, weights, times / times.sum())
-    for name in ("loss", "gradient", "entropy", "spread"):
-        torch.testing.assert_close(getattr(weighted, name), getattr(repeated, name), rtol=1e-4, atol=1e-5)
 
 
 def test_the_gap_is_a_bound_at_any_point_of_200_problems():
