@@ -105,7 +105,7 @@ def goals(results: list[Row], extraction: Row | None, large: Row | None, similar
                 f"most {row['distance']:.0e} | {'yes' if row['ratio'] >= goal and equal else 'no'} | "
                 f"{'' if row['ratio'] >= goal else missed} |"
             )
-    if large:
+    if large and large["exponents"]:
         most, slopes = max(row["anonymous_gb"] for row in large["rows"]), large["exponents"]
         fits, linear = most < large["limit_gb"], max(slopes.values()) < LINEAR
         told = ", ".join(f"{name} {slope:.2f}" for name, slope in slopes.items())
