@@ -45,6 +45,7 @@ from vestige.neurons.search import GRID, search_penalties
 from vestige.probes.elastic_net.path import solve_path, steps_for
 from vestige.probes.elastic_net.polish import polish
 from vestige.probes.elastic_net.proximal import Probes, train
+from vestige.probes.products import times_transposed
 from vestige.probes.visit import Frame, Visit
 
 LAYER_PASSES, SUBSET_PASSES = 2.0, 1.2
@@ -467,7 +468,7 @@ def layers(data: Data, seeds: int = 3) -> dict[str, Any]:
             frame = Frame.of(rows)
             probes = Probes.at_zero(labels[None], b - a, data.classes, [0.0] * seeds, [0.0] * seeds, frame=frame)
             generator = torch.Generator().manual_seed(0)
-            probes.weights.uniform_(-1, 1, generator=generator).mul_(probes.weights.shape[0] ** -0.5 / 10)
+            probes.weights.uniform_(-1, 1, generator=generator).mul_((b - a) ** -0.5 / 10)
             visit = Visit(rows, 256, 0, centre=frame.centre)
             train(probes, iter(visit), labels[None], steps_for(LAYER_PASSES, len(rows)), 1e-2)
             found += [probes.solution(seed) for seed in range(seeds)]
@@ -507,8 +508,8 @@ def step(data: Data) -> dict[str, Any]:
         residual = probes.residual(rows, labels)
 
         def products(probes: Probes = probes, residual: torch.Tensor = residual) -> None:
-            torch.addmm(probes.biases, rows, probes.weights)
-            rows.T @ residual
+            times_transposed(probes.weights, rows)
+            times_transposed(residual, rows.T)
 
         whole, part = (
             min(seconds(work)[0] for _ in range(15))

@@ -85,8 +85,7 @@ def train_subsets(
     frame = Frame.of(columns)
     probes = Probes.at_zero(gold, widest, classes, [l1] * len(sizes), [l2] * len(sizes), form, frame)
     if len(set(sizes)) > 1:
-        inside = torch.arange(widest).unsqueeze(1) < torch.tensor(sizes)
-        probes.mask = inside.repeat_interleave(classes, dim=1).float()
+        probes.widths = torch.tensor(sizes)
     if start is not None:
         grown = torch.nn.functional.pad(start.weights, (0, 0, 0, widest - len(start.weights)))
         for index in range(len(sizes)):

@@ -80,10 +80,11 @@ def polish(
 
 
 def _check_start(start: tuple[Tensor, Tensor], probes: Probes) -> None:
-    if start[0].shape != probes.weights.shape or start[1].shape != probes.biases.shape:
+    shape = probes.weights.T.shape
+    if start[0].shape != shape or start[1].shape != probes.biases.shape:
         raise AnalysisError(
             f"a start of {tuple(start[0].shape)} weights and {tuple(start[1].shape)} biases for a probe of "
-            f"{tuple(probes.weights.shape)} and {tuple(probes.biases.shape)}",
+            f"{tuple(shape)} and {tuple(probes.biases.shape)}",
             fix="start from a probe of the same columns and classes",
         )
 

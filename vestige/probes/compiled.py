@@ -1,0 +1,105 @@
+"""The loops of a training step, compiled by numba: one pass over memory where torch would make a dozen.
+
+Only `vestige.probes.steps` imports this, when the first step is made. It holds the same operations in torch; the two
+agree but for the rounding of float32 (`tests/oracle/test_steps.py`). The machine code is kept beside this file or in
+the user's cache folder, so that only the first training on a machine waits for the compiler.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_single = np.float32
+_LOWEST, _LOG2E, _ROUND = _single(-87.0), _single(1.44269504), _single(12582912.0)
+_LN2_HIGH, _LN2_LOW = _single(0.693359375), _single(-2.12194440e-4)
+_P0, _P1, _P2 = _single(1.9875691500e-4), _single(1.3981999507e-3), _single(8.3334519073e-3)
+_P3, _P4, _P5 = _single(4.1665795894e-2), _single(1.6666665459e-1), _single(5.0000001201e-1)
+_ONE = _single(1.0)
+
+
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile when first called, and keep the code if there is a folder to keep it in."""
+    try:
+        return njit(cache=True, error_model="numpy")(function)
+    except RuntimeError:  # neither this package's folder nor a cache of the user's can be written to
+        return njit(error_model="numpy")(function)
+
+
+@njit(inline="always", error_model="numpy")
+def _exp(x: Any) -> Any:
+    """exp of a float32 from -87 to 0 within two units in the last place (Cephes), in operations that become vectors.
+    NaN stays NaN.
+
+    Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lowest bits, from where it goes into the exponent.
+    """
+    x = _LOWEST if x < _LOWEST else x
+    shifted = x * _LOG2E + _ROUND
+    whole = shifted - _ROUND
+    rest = x - whole * _LN2_HIGH
+    rest = rest - whole * _LN2_LOW
+    series = _P0 * rest + _P1
+    series = series * rest + _P2
+    series = series * rest + _P3
+    series = series * rest + _P4
+    series = series * rest + _P5
+    series = series * rest * rest + rest + _ONE
+    bits = np.int32(np.int32(np.float32(shifted).view(np.int32) << np.int32(23)) + np.int32(0x3F800000))
+    return series * np.int32(bits).view(np.float32)
+
+
+@_kept
+def softmax_residual(logits: Any, biases: Any, gold: Any, classes: int) -> None:
+    """See `vestige.probes.steps.softmax_residual`; loops run over rows, which lie side by side in memory."""
+    columns, rows = logits.shape
+    share = _ONE / np.float32(rows)
+    top, total = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    for probe in range(columns // classes):
+        start, end = probe * classes, (probe + 1) * classes
+        top[:] = -np.inf
+        for c in range(start, end):
+            bias, mine = biases[c], logits[c]
+            for i in range(rows):
+                logit = mine[i] + bias
+                mine[i] = logit
+                top[i] = logit if logit > top[i] else top[i]
+        total[:] = 0
+        for c in range(start, end):
+            mine = logits[c]
+            for i in range(rows):
+                power = _exp(mine[i] - top[i])
+                mine[i] = power
+                total[i] += power
+        for i in range(rows):
+            total[i] = share / total[i]
+        for c in range(start, end):
+            mine = logits[c]
+            for i in range(rows):
+                mine[i] *= total[i]
+        labels = gold[min(probe, len(gold) - 1)]
+        for i in range(rows):
+            logits[start + labels[i], i] -= share
+
+
+@_kept
+def adam(
+    weights: Any, first: Any, second: Any, gradient: Any, terms: Any, widths: Any, numbers: Any, classes: int
+) -> None:
+    """See `vestige.probes.steps.adam`; `numbers` are those of `Moments.numbers`."""
+    new1, keep2, new2, rate, grown, spread, epsilon = numbers
+    for column in range(len(weights)):
+        probe = column // classes
+        pull, sign, lasso, ridge = terms[0, probe], terms[1, probe], terms[2, probe], terms[3, probe]
+        w, m, v, g = weights[column], first[column], second[column], gradient[column]
+        for j in range(widths[probe]):
+            weight = w[j]
+            slope = g[j] + pull * weight + sign * (np.float32(weight > 0) - np.float32(weight < 0))
+            mean = m[j] + new1 * (slope - m[j])
+            square = keep2 * v[j] + new2 * (slope * slope)
+            m[j], v[j] = mean, square
+            size = rate / (np.sqrt(square) * spread + epsilon)
+            weight -= size * mean * grown
+            most = size * lasso
+            weight -= max(-most, min(most, weight))
+            w[j] = weight / (_ONE + size * ridge)
