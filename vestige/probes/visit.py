@@ -1,5 +1,6 @@
 """In which order training rows are visited: shuffled, and without reading a disk at random."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -52,7 +53,7 @@ def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
 
 def refuse_diverged(biases: Tensor, rows: Tensor, which: np.ndarray) -> None:
     """End a training whose probes are no numbers any more, and say whether the rows of the last step are to blame."""
-    if bool(torch.isfinite(biases).all()):
+    if math.isfinite(float(biases.sum())):
         return
     refuse_not_finite(rows, which)
     raise AnalysisError(
@@ -80,8 +81,9 @@ class Frame:
         which = sample_rows(len(source)) if which is None else which
         rows = source.rows(which)
         refuse_not_finite(rows, which)
-        centre = rows.double().mean(0).float()
-        return cls(centre, float((rows - centre).double().square().mean().sqrt()) or 1.0)
+        centre = rows.mean(0, dtype=torch.float64).float()
+        length = float(torch.linalg.vector_norm(rows - centre, dtype=torch.float64))
+        return cls(centre, length / rows.numel() ** 0.5 or 1.0)
 
 
 class Visit:

@@ -55,6 +55,7 @@ class Probes:
         self.moments, self.bias_moments = (
             Moments.of(part, BETA1, BETA2, EPSILON) for part in (self.weights, self.biases.unsqueeze(1))
         )
+        self.penalties, self.free = Penalties.none(self.count), Penalties.none(self.count)
 
     @property
     def count(self) -> int:
@@ -84,21 +85,20 @@ class Probes:
         """One mini-batch."""
         residual = self.residual(rows, labels)
         gradient = times_transposed(residual, rows.T)
-        free = Penalties.none(self.count)
-        adam(self.biases.unsqueeze(1), residual.sum(1, keepdim=True), self.bias_moments, rate, self.classes, free)
+        drift = residual.sum(1, keepdim=True)
+        adam(self.biases.unsqueeze(1), drift, self.bias_moments, rate, self.classes, self.free)
         rate /= 1.0 if self.frame is None else self.frame.size
-        adam(self.weights, gradient, self.moments, rate, self.classes, self._penalties(), self.widths)
+        self._weigh_penalties()
+        adam(self.weights, gradient, self.moments, rate, self.classes, self.penalties, self.widths)
 
-    def _penalties(self) -> Penalties:
+    def _weigh_penalties(self) -> None:
         """The L2 term is a gradient (form "norm") or part of the proximal step (form "squared")."""
-        penalties = Penalties.none(self.count)
-        penalties.lasso.copy_(self.l1)
+        self.penalties.lasso.copy_(self.l1)
         if self.form == "squared":
-            torch.mul(self.l2, 2, out=penalties.ridge)
-        elif bool(self.l2.any()):
+            torch.mul(self.l2, 2, out=self.penalties.ridge)
+        else:
             size = torch.linalg.vector_norm(self.weights.view(self.count, -1), dim=1)
-            torch.div(self.l2, size.clamp_(min=1e-6), out=penalties.pull)
-        return penalties
+            torch.div(self.l2, size.clamp_(min=1e-6), out=self.penalties.pull)
 
     def state(self) -> dict[str, Tensor | int]:
         """Where training stands, to be taken up by `restore`."""
@@ -147,5 +147,6 @@ def train(
     """So many steps, the rate falling in a line to `last` of its beginning; labels (P or 1, rows)."""
     for step in range(steps):
         rows, which = next(batches)
-        probes.step(rows, labels[:, which], rate * (1 - (1 - last) * step / steps))
+        mine = labels.index_select(1, torch.from_numpy(which))
+        probes.step(rows, mine, rate * (1 - (1 - last) * step / steps))
         refuse_diverged(probes.biases, rows, which)
