@@ -103,3 +103,46 @@ def adam(
             most = size * lasso
             weight -= max(-most, min(most, weight))
             w[j] = weight / (_ONE + size * ridge)
+
+
+@_kept
+def gather(source: Any, columns: Any, out: Any, start: int) -> None:
+    """See `vestige.probes.steps.gather`; numbers without a sign need no check for columns counted from the end."""
+    end = start + len(columns)
+    for i in range(len(source)):
+        row, place = source[i], out[i, start:end]
+        for j in range(len(columns)):
+            place[j] = row[columns[j]]
+
+
+@_kept
+def largest(logits: Any, biases: Any, best: Any) -> None:
+    """See `vestige.probes.steps.largest`."""
+    for i in range(len(logits)):
+        top = logits[i, 0] + biases[0]
+        best[i, :] = 0
+        for c in range(1, len(biases)):
+            mine, bias = logits[i, c], biases[c]
+            for j in range(len(mine)):
+                logit = mine[j] + bias
+                if logit > top[j]:
+                    top[j] = logit
+                    best[i, j] = c
+
+
+@_kept
+def mass_keys(packed: Any, magnitudes: Any, below_one: float, key: Any, share: Any) -> None:
+    """See `vestige.neurons.ranking.rank`: `packed` has a label's neurons in order, in the lower half of its numbers."""
+    for label in range(len(packed)):
+        total = 0.0
+        for number in packed[label]:
+            total += magnitudes[label, np.uint32(number)]
+        before = 0.0
+        for number in packed[label]:
+            neuron = np.uint32(number)
+            size = np.float64(magnitudes[label, neuron])
+            if size == 0:
+                break
+            key[neuron] = min(key[neuron], min(before / total, below_one))
+            share[neuron] = max(share[neuron], size / total)
+            before += size

@@ -156,3 +156,26 @@ def _adam(
         most = size * lasso
         w.sub_(torch.clamp(w, -most, most))
         w.div_(size.mul_(ridge).add_(1))
+
+
+def gather(source: np.ndarray, columns: np.ndarray, out: np.ndarray, start: int) -> None:
+    """Some columns of `source` (rows, width) go into `out` (rows, ...) in float32, from the column `start` on.
+
+    The columns have to exist.
+    """
+    loops = compiled()
+    if loops is None or source.dtype != np.float32:
+        picked = torch.from_numpy(np.take(source, columns, axis=1, mode="clip"))  # torch converts float16 fast
+        out[:, start : start + len(columns)] = picked.float().numpy()
+    else:
+        loops.gather(source, columns.astype(np.uint32), out, start)
+
+
+def largest(logits: Tensor, biases: Tensor) -> np.ndarray:
+    """(sets, rows): the class of the largest logit (sets, classes, rows), its bias added; the first of equal ones."""
+    loops = compiled()
+    if loops is None:
+        return (logits + biases.unsqueeze(1)).numpy().argmax(1)
+    best = np.empty((logits.shape[0], logits.shape[2]), dtype=np.int32)
+    loops.largest(logits.numpy(), biases.numpy(), best)
+    return best

@@ -16,6 +16,8 @@ SAMPLE = 4096
 """Rows from which a property of all of them is estimated."""
 STRETCH = 128
 """Neighbouring rows that are read from disk at once."""
+BLOCK_BYTES = 1 << 20
+"""As much as is read at once of rows that are copied into memory: what stays in the processor's cache is copied fast."""
 WINDOW = 32
 """Stretches, from anywhere in the corpus, that are shuffled together."""
 
@@ -126,7 +128,7 @@ class Visit:
         if self.centre is None:
             return self.source.rows(slice(0, len(self.source)))
         memory = torch.empty(len(self.source), self.source.width)
-        for span, rows in self.source.blocks():
+        for span, rows in self.source.blocks(max(1, BLOCK_BYTES // (4 * self.source.width))):
             torch.sub(rows, self.centre, out=memory[span])
         return memory
 
