@@ -73,8 +73,9 @@ class Data:
         return int(self.labels.max()) + 1
 
     def neurons(self, which: np.ndarray) -> Neurons:
+        """The same rows with an array per layer, as vestige stores them; NeuroX has them side by side."""
         cuts = np.cumsum((0, *self.widths))
-        return Neurons(tuple(which[:, a:b] for a, b in pairwise(cuts)))
+        return Neurons(tuple(np.ascontiguousarray(which[:, a:b]) for a, b in pairwise(cuts)))
 
 
 @contextlib.contextmanager

@@ -116,7 +116,7 @@ def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Pla
     for part, (which, _) in enumerate(members):
         table[which, part] = 1.0
     rows = int(np.clip(_VALUES // max(1, sum(len(ids) for _, ids in members)), 64, _ROWS))
-    rows = min(rows, len(neurons))
+    rows = min(rows // 64 * 64, len(neurons))
     return _Plan(table, [_part(neurons, ids, weights, rows) for _, ids in members], rows)
 
 

@@ -163,6 +163,8 @@ def gather(source: np.ndarray, columns: np.ndarray, out: np.ndarray, start: int)
 
     The columns have to exist.
     """
+    if len(out) != len(source) or start + len(columns) > out.shape[1]:
+        raise ValueError(f"{len(source)} rows of {len(columns)} columns do not fit into {out.shape} from {start} on")
     loops = compiled()
     if loops is None or source.dtype != np.float32:
         picked = torch.from_numpy(np.take(source, columns, axis=1, mode="clip"))  # torch converts float16 fast

@@ -82,9 +82,10 @@ class Frame:
         """The frame that a sample shows, or the rows `which`."""
         which = sample_rows(len(source)) if which is None else which
         rows = source.rows(which)
-        refuse_not_finite(rows, which)
         centre = rows.mean(0, dtype=torch.float64).float()
         length = float(torch.linalg.vector_norm(rows - centre, dtype=torch.float64))
+        if not math.isfinite(length):
+            refuse_not_finite(rows, which)
         return cls(centre, length / rows.numel() ** 0.5 or 1.0)
 
 
