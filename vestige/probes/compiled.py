@@ -146,3 +146,71 @@ def mass_keys(packed: Any, magnitudes: Any, below_one: float, key: Any, share: A
             key[neuron] = min(key[neuron], min(before / total, below_one))
             share[neuron] = max(share[neuron], size / total)
             before += size
+
+
+@_kept
+def against_others(logits: Any, which: int, margins: Any) -> None:
+    """How far a class is ahead of all others together (rows,): its logit minus the log-sum-exp of theirs."""
+    classes, rows = logits.shape
+    top, total = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    top[:] = -np.inf
+    for c in range(classes):
+        if c != which:
+            mine = logits[c]
+            for i in range(rows):
+                top[i] = mine[i] if mine[i] > top[i] else top[i]
+    total[:] = 0
+    for c in range(classes):
+        if c != which:
+            mine = logits[c]
+            for i in range(rows):
+                total[i] += _exp(mine[i] - top[i])
+    for i in range(rows):
+        margins[i] = logits[which, i] - top[i] - np.log(total[i])
+
+
+@_kept
+def pick(columns: Any, ids: Any, rows: Any, out: Any) -> None:
+    """Some rows of some columns (columns, rows), in `out`."""
+    for a in range(len(ids)):
+        mine, place = columns[ids[a]], out[a]
+        for j in range(len(rows)):
+            place[j] = mine[rows[j]]
+
+
+@_kept
+def combine(columns: Any, ids: Any, weights: Any, out: Any) -> None:
+    """The sum of some columns by their weights, in `out` (rows,)."""
+    out[:] = 0
+    for a in range(len(ids)):
+        mine, weight = columns[ids[a]], weights[a]
+        for i in range(len(out)):
+            out[i] += weight * mine[i]
+
+
+@_kept
+def descend(gram: Any, slope: Any, weights: Any, lasso: Any, ridge: Any, sweeps: int, still: float) -> None:
+    """Minimise slope'd + d'(gram)d / 2 + sum(lasso |w| + ridge w^2) over w = weights + d, a weight at a time, in place.
+
+    Ends when no weight's move gains more than half of `still`. The slope is kept up to date.
+    """
+    for _ in range(sweeps):
+        largest_move = 0.0
+        for i in range(len(weights)):
+            old = weights[i]
+            curvature = gram[i, i] + 2 * ridge[i] + 1e-10
+            aim = curvature * old - slope[i] - 2 * ridge[i] * old
+            new = 0.0
+            if aim > lasso[i]:
+                new = (aim - lasso[i]) / curvature
+            elif aim < -lasso[i]:
+                new = (aim + lasso[i]) / curvature
+            move = new - old
+            if move != 0.0:
+                weights[i] = new
+                mine = gram[i]
+                for j in range(len(weights)):
+                    slope[j] += move * mine[j]
+                largest_move = max(largest_move, curvature * move * move)
+        if largest_move < still:
+            break
