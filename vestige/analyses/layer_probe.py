@@ -53,7 +53,7 @@ class LayerProbe(Analysis):
             "{value} of {n} words of the scored split carry a label that train lacks, and count as wrong",
         ),
     )
-    version = 6
+    version = 7
 
     protocol: Literal["converged", "durrani"] = "converged"
     """How the probe is trained: until it has converged, or as in the papers."""

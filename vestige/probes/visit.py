@@ -17,7 +17,7 @@ SAMPLE = 4096
 STRETCH = 128
 """Neighbouring rows that are read from disk at once."""
 BLOCK_BYTES = 1 << 20
-"""As much as is read at once of rows that are copied into memory: what stays in the processor's cache is copied fast."""
+"""Read at once of rows that are copied into memory: as much as stays in the processor's cache."""
 WINDOW = 32
 """Stretches, from anywhere in the corpus, that are shuffled together."""
 

@@ -87,9 +87,7 @@ def polish(
     return best
 
 
-def _finish(
-    source: Rows, labels: Tensor, probes: Probes, truth: Truth, best: Polished, tolerance: float
-) -> Polished:
+def _finish(source: Rows, labels: Tensor, probes: Probes, truth: Truth, best: Polished, tolerance: float) -> Polished:
     """Cycles over the classes from the best point so far, and what they led to."""
     assert probes.frame is not None
     probes.start_from(0, best.weights, best.biases)
