@@ -38,7 +38,7 @@ How to read the ratios:
   schedules on these very 20,000 words of MiniLM on EWT, until no objective was worse. The first table is therefore
   in-sample for it; the synthetic data, on which it was not tuned, is the fairer test.
 - Minimal sets and layer probes run here with fewer passes than vestige uses by default (`SUBSET_PASSES`,
-  `LAYER_PASSES`), lowered after a first run had shown room. By default `train_subsets` makes 3.0 passes, and up to
+  `LAYER_PASSES`), lowered after a first run had shown room. By default `train_subsets` makes 6.0 passes, and up to
   six times as many over few columns: with less, small sets fall short of their optimum and minimal sets come
   out too large. The layer probes are timed on the solver, not on the `layer_probe` analysis, whose default
   protocol trains to a certified gap.
