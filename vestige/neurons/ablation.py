@@ -87,7 +87,7 @@ def ablate(
     if not len(neurons):
         raise AnalysisError("accuracy over no rows at all", fix="give at least one row")
     for name, values in (("weights", weights), ("bias", bias)):
-        if not torch.isfinite(values).all():
+        if values.numel() and not torch.isfinite(torch.stack(torch.aminmax(values))).all():
             raise AnalysisError(f"{name}: some values are not finite", fix="take a probe whose training went well")
     if not keeps:
         return Ablation({})
