@@ -63,7 +63,7 @@ def test_free_modules_import_nothing_of_ours_but_each_other():
         assert _imports(PACKAGE / f"{name}.py") <= FREE
 
 
-HEAVY = ("torch", "transformers", "numpy", "pydantic", "pandas", "sklearn")
+HEAVY = ("torch", "transformers", "numpy", "numba", "pydantic", "pandas", "sklearn")
 
 
 @pytest.mark.parametrize("command", ["from vestige.cli import app", "import vestige"])
@@ -72,7 +72,7 @@ def test_starting_up_imports_nothing_heavy(command):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-UNPLANNED = ("transformers", "peft", "huggingface_hub", "scipy.stats", "scipy.optimize", "sklearn")
+UNPLANNED = ("transformers", "peft", "huggingface_hub", "scipy.stats", "scipy.optimize", "sklearn", "numba")
 """What takes seconds to import and what no plan needs, of whatever analysis."""
 UNTOUCHED = (
     "accelerate", "datasets", "h5py", "jinja2", "matplotlib", "ray", "submitit", "vestige.finetune.loop",

@@ -38,7 +38,7 @@ class NeuronRankers(Analysis):
     source: ClassVar[str] = "antverg2022 (probeless); torroba hennigen2020 (gaussian); durrani2020 (probe)"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 4
+    version = 5
     metrics = (
         accuracy(SHARE),
         Metric("agreement_overlap", "overlap of the tops of two rankings", "percent", decimals=0, along=(SHARE,)),

@@ -49,7 +49,7 @@ class NeuronRedundancy(Analysis):
     source: ClassVar[str] = "dalvi2020"
     needs = frozenset({"hidden_states"})
     levels = ("token",)
-    version = 4
+    version = 5
     metrics = (
         accuracy(WHOLE, CORRELATION),
         counted("clusters", "clusters of neurons", CORRELATION, about="Over all layers; or within one, by layer."),

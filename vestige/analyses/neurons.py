@@ -46,7 +46,7 @@ class NeuronAnalysis(Analysis):
     needs = frozenset({"hidden_states"})
     levels = ("token",)
     selection = "neurons"
-    version = 7
+    version = 8
     metrics = NEURONS
 
     pooling: Literal["first", "last", "mean", "max"] = "last"

@@ -6,6 +6,7 @@ into parts that every keep set has or has not, and each part is multiplied once,
 have it: a curve over growing sets costs as much as its largest set. Weights of zero cost nothing.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,9 +19,13 @@ from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers.checks import refuse_not_finite
 from vestige.neurons.spread import checked_ids
+from vestige.probes.products import times_transposed
+from vestige.probes.steps import gather, largest
 from vestige.representations.store import row_blocks
 
 _ROWS = 1024
+_VALUES = 1 << 19
+"""Rows, and values of all columns, that are gathered at once: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +42,26 @@ class Ablation:
 
 
 @dataclass(frozen=True)
+class _Part:
+    """Columns that the same keep sets have."""
+
+    weights: Tensor
+    """(classes, columns)."""
+    pieces: list[tuple[int, np.ndarray, int]]
+    """(layer, units, first of its columns)."""
+    block: np.ndarray
+    """(rows at once, columns): where they are gathered, again and again."""
+
+
+@dataclass(frozen=True)
 class _Plan:
     """Which columns are read, and which keep sets they count for."""
 
     members: Tensor
     """(keep sets, parts): 1 where the set has the part's neurons, else 0."""
-    layers: list[tuple[int, np.ndarray, list[tuple[int, slice, Tensor]]]]
-    """(layer, units, pieces), a piece being a part's number, its place among the units, and its weights."""
+    parts: list[_Part]
+    rows: int
+    """Rows at once."""
 
 
 def ablate(
@@ -69,7 +87,7 @@ def ablate(
     if not len(neurons):
         raise AnalysisError("accuracy over no rows at all", fix="give at least one row")
     for name, values in (("weights", weights), ("bias", bias)):
-        if not torch.isfinite(values).all():
+        if values.numel() and not torch.isfinite(torch.stack(torch.aminmax(values))).all():
             raise AnalysisError(f"{name}: some values are not finite", fix="take a probe whose training went well")
     if not keeps:
         return Ablation({})
@@ -77,7 +95,7 @@ def ablate(
     sets = [np.isin(np.arange(neurons.width), ids) for ids in known.values()]
     plan = _plan(neurons, sets, weights)
     correct = {name: np.empty(len(neurons), dtype=bool) for name in keeps}
-    for span in row_blocks(len(neurons), _ROWS):
+    for span in row_blocks(len(neurons), plan.rows):
         predicted = _predict(neurons, span, bias, plan)
         for name, row in zip(keeps, predicted, strict=True):
             correct[name][span] = row == labels[span]
@@ -87,39 +105,52 @@ def ablate(
 def _plan(neurons: Neurons, sets: Sequence[np.ndarray], weights: Tensor) -> _Plan:
     """Neurons with weight by the sets that keep them, or set by set where that would be too many parts."""
     kept = np.stack(sets) & (weights != 0).any(1).numpy()
-    patterns, of_neuron = np.unique(np.packbits(kept, axis=0), axis=1, return_inverse=True)
-    if patterns.shape[1] > 2 * len(sets) + 2:
+    first, of_neuron = _patterns(kept)
+    if len(first) > 2 * len(sets) + 2:
         members = [([index], np.flatnonzero(row)) for index, row in enumerate(kept)]
     else:
-        groups = (np.flatnonzero(of_neuron == number) for number in range(patterns.shape[1]))
+        groups = (np.flatnonzero(of_neuron == number) for number in range(len(first)))
         members = [(np.flatnonzero(kept[:, ids[0]]).tolist(), ids) for ids in groups]
-    members = [(which, ids) for which, ids in members if which]
-    layers = []
-    for layer, (low, high) in enumerate(pairwise(neurons.offsets)):
-        pieces, units, start = [], [], 0
-        for part, (_, ids) in enumerate(members):
-            here = ids[np.searchsorted(ids, low) : np.searchsorted(ids, high)]
-            if len(here):
-                pieces.append((part, slice(start, start + len(here)), weights[here]))
-                units.append(here - low)
-                start += len(here)
-        if pieces:
-            layers.append((layer, np.concatenate(units), pieces))
+    members = [(which, ids) for which, ids in members if which and len(ids)]
     table = torch.zeros(len(sets), len(members))
     for part, (which, _) in enumerate(members):
         table[which, part] = 1.0
-    return _Plan(table, layers)
+    rows = int(np.clip(_VALUES // max(1, sum(len(ids) for _, ids in members)), 64, _ROWS))
+    rows = min(rows // 64 * 64, len(neurons))
+    return _Plan(table, [_part(neurons, ids, weights, rows) for _, ids in members], rows)
+
+
+def _patterns(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different columns of `kept` (sets, neurons): a neuron of each, and of which kind every neuron is."""
+    if len(kept) <= 62:
+        codes = (1 << np.arange(len(kept))) @ kept
+        _, first, of_neuron = np.unique(codes, return_index=True, return_inverse=True)
+    else:
+        packed = np.packbits(kept, axis=0)
+        _, first, of_neuron = np.unique(packed, axis=1, return_index=True, return_inverse=True)
+    return first, of_neuron
+
+
+def _part(neurons: Neurons, ids: np.ndarray, weights: Tensor, rows: int) -> _Part:
+    cuts = np.searchsorted(ids, neurons.offsets)
+    pieces = [
+        (layer, ids[start:end] - neurons.offsets[layer], int(start))
+        for layer, (start, end) in enumerate(pairwise(cuts))
+        if start < end
+    ]
+    return _Part(weights[ids].T.contiguous(), pieces, np.empty((rows, len(ids)), dtype=np.float32))
 
 
 def _predict(neurons: Neurons, span: slice, bias: Tensor, plan: _Plan) -> np.ndarray:
     """(sets, rows): the class of the largest logit."""
     rows = span.stop - span.start
-    sums = torch.zeros(plan.members.shape[1], rows, len(bias))
-    for layer, units, pieces in plan.layers:
-        block = torch.from_numpy(np.take(neurons.layers[layer][span], units, axis=1)).float()
-        for part, place, weights in pieces:
-            sums[part].addmm_(block[:, place], weights)
-    logits = (plan.members @ sums.flatten(1)).view(len(plan.members), rows, -1) + bias
-    if not torch.isfinite(logits).all():
+    sums = torch.zeros(len(plan.parts), len(bias), rows)
+    for part, found in zip(plan.parts, sums, strict=True):
+        block = part.block[:rows]
+        for layer, units, start in part.pieces:
+            gather(neurons.layers[layer][span], units, block, start)
+        found.copy_(times_transposed(part.weights, torch.from_numpy(block)))
+    logits = (plan.members @ sums.flatten(1)).view(len(plan.members), -1, rows)
+    if not math.isfinite(float(logits.sum())):
         refuse_not_finite(neurons, span)
-    return logits.argmax(-1).numpy()
+    return largest(logits, bias)

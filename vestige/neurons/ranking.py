@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from vestige.errors import AnalysisError
+from vestige.probes.steps import compiled
 
 _BLOCK_BYTES = 1 << 18
 """Labels are sorted so many bytes of masses at a time: small arrays stay in the processor's cache."""
@@ -47,10 +48,16 @@ def rank(weights: Tensor | np.ndarray, *, seed: int = 0) -> Ranking:
     sizes = magnitudes(weights)
     count = sizes.shape[1]
     key, share = np.full(count, np.inf), np.zeros(count)
-    for span, order, masses in _masses(sizes):
-        np.minimum(key, _by_neuron(order, masses).min(0), out=key)
-        total = sizes[span].sum(1, dtype=np.float64, keepdims=True)
-        np.maximum(share, (sizes[span] / np.where(total > 0, total, 1)).max(0), out=share)
+    loops = compiled()
+    for span, packed in _sorted(sizes):
+        if loops is not None:
+            loops.mass_keys(packed, sizes[span], _BELOW_ONE, key, share)
+            continue
+        order, masses, total = _masses(packed, sizes[span])
+        placed = np.empty_like(masses)
+        np.put_along_axis(placed, order, masses, axis=1)
+        np.minimum(key, placed.min(0), out=key)
+        np.maximum(share, (sizes[span] / total).max(0), out=share)
     known = np.isfinite(key)
     if not known.any():
         raise AnalysisError(
@@ -83,8 +90,8 @@ def per_label(ranking: Ranking, count: int) -> list[np.ndarray]:
     mass = np.partition(ranking.key, count - 1)[count - 1]
     return [
         neurons[: np.searchsorted(keys, mass, side="right")]
-        for _, order, masses in _masses(ranking.magnitudes)
-        for neurons, keys in zip(order, masses, strict=True)
+        for span, packed in _sorted(ranking.magnitudes)
+        for neurons, keys in zip(*_masses(packed, ranking.magnitudes[span])[:2], strict=True)
     ]
 
 
@@ -122,30 +129,34 @@ def magnitudes(weights: Tensor | np.ndarray) -> np.ndarray:
     return found
 
 
-def _masses(magnitudes: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """(labels, order, masses): neurons sorted by weight, equal ones by id, and the share of mass before each.
+def _sorted(magnitudes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """(labels, packed): numbers whose lower half are neurons, sorted by weight, equal ones by id.
 
-    Weights of zero have mass inf. The bits of a float that is not negative
-    sort like the float; with the id below them one integer sort is both stable and fast.
+    The bits of a float that is not negative sort like the float; with the id below them one integer sort is both
+    stable and fast.
     """
     labels, count = magnitudes.shape
     size = max(1, _BLOCK_BYTES // (8 * count))
     for start in range(0, labels, size):
         span = slice(start, min(start + size, labels))
-        bits = magnitudes[span].view(np.int32).astype(np.int64)
-        packed = ((0x7FFFFFFF - bits) << 32) | np.arange(count)
+        packed = (0x7FFFFFFF - magnitudes[span].view(np.int32)).astype(np.int64)
+        packed <<= 32
+        packed |= np.arange(count)
         packed.sort(axis=1)
-        order = packed & 0xFFFFFFFF
-        sizes = np.take_along_axis(magnitudes[span], order, axis=1).astype(np.float64)
-        masses = np.zeros_like(sizes)
-        np.cumsum(sizes[:, :-1], axis=1, out=masses[:, 1:])
-        total = masses[:, -1:] + sizes[:, -1:]
-        masses = np.minimum(masses / np.where(total > 0, total, 1), _BELOW_ONE)
-        masses[sizes == 0] = np.inf
-        yield span, order, masses
+        yield span, packed
 
 
-def _by_neuron(order: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    placed = np.empty_like(masses)
-    np.put_along_axis(placed, order, masses, axis=1)
-    return placed
+def _masses(packed: np.ndarray, magnitudes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(order, masses, total): neurons by falling weight, the share of mass before each, and a label's whole mass.
+
+    Weights of zero have mass inf; a label without any weight has 1 for its mass.
+    """
+    order = packed & 0xFFFFFFFF
+    sizes = np.take_along_axis(magnitudes, order, axis=1).astype(np.float64)
+    masses = np.zeros_like(sizes)
+    np.cumsum(sizes[:, :-1], axis=1, out=masses[:, 1:])
+    total = masses[:, -1:] + sizes[:, -1:]
+    total[total == 0] = 1.0
+    masses = np.minimum(masses / total, _BELOW_ONE)
+    masses[sizes == 0] = np.inf
+    return order, masses, total

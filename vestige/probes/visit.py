@@ -1,5 +1,6 @@
 """In which order training rows are visited: shuffled, and without reading a disk at random."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,8 @@ SAMPLE = 4096
 """Rows from which a property of all of them is estimated."""
 STRETCH = 128
 """Neighbouring rows that are read from disk at once."""
+BLOCK_BYTES = 1 << 20
+"""Read at once of rows that are copied into memory: as much as stays in the processor's cache."""
 WINDOW = 32
 """Stretches, from anywhere in the corpus, that are shuffled together."""
 
@@ -52,7 +55,7 @@ def refuse_not_finite(rows: Tensor, which: np.ndarray) -> None:
 
 def refuse_diverged(biases: Tensor, rows: Tensor, which: np.ndarray) -> None:
     """End a training whose probes are no numbers any more, and say whether the rows of the last step are to blame."""
-    if bool(torch.isfinite(biases).all()):
+    if math.isfinite(float(biases.sum())):
         return
     refuse_not_finite(rows, which)
     raise AnalysisError(
@@ -79,9 +82,11 @@ class Frame:
         """The frame that a sample shows, or the rows `which`."""
         which = sample_rows(len(source)) if which is None else which
         rows = source.rows(which)
-        refuse_not_finite(rows, which)
-        centre = rows.double().mean(0).float()
-        return cls(centre, float((rows - centre).double().square().mean().sqrt()) or 1.0)
+        centre = rows.mean(0, dtype=torch.float64).float()
+        length = float(torch.linalg.vector_norm(rows - centre, dtype=torch.float64))
+        if not math.isfinite(length):
+            refuse_not_finite(rows, which)
+        return cls(centre, length / rows.numel() ** 0.5 or 1.0)
 
 
 class Visit:
@@ -124,7 +129,7 @@ class Visit:
         if self.centre is None:
             return self.source.rows(slice(0, len(self.source)))
         memory = torch.empty(len(self.source), self.source.width)
-        for span, rows in self.source.blocks():
+        for span, rows in self.source.blocks(max(1, BLOCK_BYTES // (4 * self.source.width))):
             torch.sub(rows, self.centre, out=memory[span])
         return memory
 

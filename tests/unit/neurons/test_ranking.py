@@ -82,7 +82,7 @@ def test_labels_are_sorted_block_by_block(monkeypatch):
     whole = rank(weights)
     monkeypatch.setattr(ranking, "_BLOCK_BYTES", 2 * 50 * 8)
     parts = rank(weights)
-    assert len(list(ranking._masses(parts.magnitudes))) == 5
+    assert len(list(ranking._sorted(parts.magnitudes))) == 5
     assert np.array_equal(whole.order, parts.order) and np.array_equal(whole.key, parts.key)
     assert [a.tolist() for a in per_label(whole, 20)] == [b.tolist() for b in per_label(parts, 20)]
 

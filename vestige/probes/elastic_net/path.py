@@ -22,6 +22,7 @@ from vestige.cache import read_checked, write_checked
 from vestige.errors import AnalysisError
 from vestige.probes.elastic_net.proximal import Form, Probes, train
 from vestige.probes.problem import BLOCK, check_labels
+from vestige.probes.products import times_transposed
 from vestige.probes.visit import Frame, Rows, Visit, sample_rows
 
 SLACK = 5e-3
@@ -166,7 +167,7 @@ def _weigh(probes: Probes, index: int, pair: tuple[float, float], rows: Tensor, 
     """
     weights, biases = probes.solution(index)
     centred = probes.biases[index * probes.classes : (index + 1) * probes.classes].clone()
-    logits = torch.cat([part @ weights for part in rows.split(BLOCK)])
+    logits = torch.cat([times_transposed(part, weights.T) for part in rows.split(BLOCK)])
     l1_norm, l2_norm = float(weights.abs().sum()), float(weights.norm())
 
     def at(scale: float) -> Solution:

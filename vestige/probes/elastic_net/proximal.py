@@ -3,11 +3,10 @@
     F(W, b) = mean_i -log softmax(W'x_i + b)[y_i] + l1 * |W|_1 + l2 * |W|^2        (form "squared")
                                                   + l1 * |W|_1 + l2 * |W|          (form "norm", NeuroX's)
 
-P probes (other penalties, other labels, other sets of columns) are the columns of one weight
-matrix (width, P * classes): a step is two products and one update. The update is Adam's for the
-smooth part; the penalties follow as a proximal step in Adam's metric, so that weights that the
-data does not hold up become exactly zero. It is applied to a few rows of the matrix at a time,
-small enough to stay in the processor's cache.
+P probes (other penalties, other labels, other sets of columns) are the rows of one weight matrix
+(P * classes, width): a step is two products and one update. The update is Adam's for the smooth
+part; the penalties follow as a proximal step in Adam's metric, so that weights that the data does
+not hold up become exactly zero.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,14 +19,13 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 from vestige.probes.problem import log_shares
+from vestige.probes.products import times_transposed
+from vestige.probes.steps import Moments, Penalties, adam, softmax_residual
 from vestige.probes.visit import Frame, refuse_diverged
 
 Form = Literal["squared", "norm"]
 
 BETA1, BETA2, EPSILON = 0.9, 0.99, 1e-8
-CACHED = 1 << 15
-"""Weights updated at a time."""
-_STATE = ("weights", "biases", "l1", "first", "second", "first_bias", "second_bias", "steps")
 
 
 @dataclass
@@ -35,7 +33,7 @@ class Probes:
     """P probes in training: weights, biases and what Adam remembers of their gradients."""
 
     weights: Tensor
-    """(width, P * classes)."""
+    """(P * classes, width)."""
     biases: Tensor
     """(P * classes,)."""
     classes: int
@@ -45,8 +43,8 @@ class Probes:
     form: Form = "squared"
     frame: Frame | None = None
     """What the rows were freed of; its size divides the rate at which weights move. None: neither."""
-    mask: Tensor | None = None
-    """(width, P * classes) of ones and zeros: columns that a probe may not use."""
+    widths: Tensor | None = None
+    """(P,): how many of the first columns a probe may use; None: all of them."""
 
     def __post_init__(self) -> None:
         for name, strengths in (("l1", self.l1), ("l2", self.l2)):
@@ -54,9 +52,10 @@ class Probes:
                 raise AnalysisError(
                     f"{name} is a number from 0 on, not {strengths.tolist()}", fix="0 is no penalty at all"
                 )
-        self.first, self.second = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
-        self.first_bias, self.second_bias = torch.zeros_like(self.biases), torch.zeros_like(self.biases)
-        self.steps = 0
+        self.moments, self.bias_moments = (
+            Moments.of(part, BETA1, BETA2, EPSILON) for part in (self.weights, self.biases.unsqueeze(1))
+        )
+        self.penalties, self.free = Penalties.none(self.count), Penalties.none(self.count)
 
     @property
     def count(self) -> int:
@@ -75,78 +74,59 @@ class Probes:
     ) -> "Probes":
         """No weights, and biases that predict every label's share; labels (P or 1, rows)."""
         biases = log_shares(labels, classes).expand(len(l1), -1).reshape(-1).clone()
-        weights = torch.zeros(width, len(l1) * classes)
+        weights = torch.zeros(len(l1) * classes, width)
         return cls(weights, biases, classes, torch.tensor(l1), torch.tensor(l2), form, frame)
 
     def residual(self, rows: Tensor, labels: Tensor) -> Tensor:
-        """(rows, P * classes): predictions minus labels (P or 1, rows), per row."""
-        logits = torch.addmm(self.biases, rows, self.weights).view(len(rows), self.count, self.classes)
-        p = logits.softmax(-1)
-        gold = labels.T.unsqueeze(-1).expand(-1, self.count, -1)
-        p.scatter_add_(-1, gold, p.new_full((1, 1, 1), -1.0).expand(gold.shape))
-        return p.view(len(rows), -1).div_(len(rows))
+        """(P * classes, rows): predictions minus labels (P or 1, rows), divided by the number of rows."""
+        return softmax_residual(times_transposed(self.weights, rows), self.biases, labels, self.classes)
 
     def step(self, rows: Tensor, labels: Tensor, rate: float) -> None:
         """One mini-batch."""
         residual = self.residual(rows, labels)
-        gradient = rows.T @ residual
-        self.steps += 1
-        first, second = 1 - BETA1**self.steps, (1 - BETA2**self.steps) ** 0.5
-        self._step_biases(residual.sum(0), rate / first, second)
+        gradient = times_transposed(residual, rows.T)
+        drift = residual.sum(1, keepdim=True)
+        adam(self.biases.unsqueeze(1), drift, self.bias_moments, rate, self.classes, self.free)
         rate /= 1.0 if self.frame is None else self.frame.size
-        ridge, divisor = self._ridge()
-        lasso = self.l1.repeat_interleave(self.classes) if bool(self.l1.any()) else None
-        rows_at_once = max(1, CACHED // self.weights.shape[1])
-        for start in range(0, len(self.weights), rows_at_once):
-            part = slice(start, start + rows_at_once)
-            weights, slope = self.weights[part], gradient[part]
-            if ridge is not None:
-                slope.addcmul_(weights, ridge)
-            self.first[part].lerp_(slope, 1 - BETA1)
-            self.second[part].mul_(BETA2).addcmul_(slope, slope, value=1 - BETA2)
-            size = self.second[part].sqrt().div_(second).add_(EPSILON).reciprocal_().mul_(rate)
-            weights.addcmul_(self.first[part], size, value=-1 / first)
-            if lasso is not None:
-                threshold = size * lasso
-                weights.sub_(torch.clamp(weights, -threshold, threshold))
-            if divisor is not None:
-                weights.div_(size.mul_(divisor).add_(1))
-            if self.mask is not None:
-                weights.mul_(self.mask[part])
+        self._weigh_penalties()
+        adam(self.weights, gradient, self.moments, rate, self.classes, self.penalties, self.widths)
 
-    def _step_biases(self, gradient: Tensor, rate: float, second: float) -> None:
-        self.first_bias.lerp_(gradient, 1 - BETA1)
-        self.second_bias.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
-        self.biases.addcdiv_(self.first_bias, self.second_bias.sqrt().div_(second).add_(EPSILON), value=-rate)
-
-    def _ridge(self) -> tuple[Tensor | None, Tensor | None]:
-        """The L2 term: as a slope (form "norm"), or as a divisor of the proximal step (form "squared")."""
-        if not bool(self.l2.any()):
-            return None, None
+    def _weigh_penalties(self) -> None:
+        """The L2 term is a gradient (form "norm") or part of the proximal step (form "squared")."""
+        self.penalties.lasso.copy_(self.l1)
         if self.form == "squared":
-            return None, (2 * self.l2).repeat_interleave(self.classes)
-        size = self.weights.view(len(self.weights), self.count, self.classes).square().sum((0, 2)).sqrt()
-        return (self.l2 / size.clamp(min=1e-6)).repeat_interleave(self.classes), None
+            torch.mul(self.l2, 2, out=self.penalties.ridge)
+        else:
+            size = torch.linalg.vector_norm(self.weights.view(self.count, -1), dim=1)
+            torch.div(self.l2, size.clamp_(min=1e-6), out=self.penalties.pull)
 
     def state(self) -> dict[str, Tensor | int]:
         """Where training stands, to be taken up by `restore`."""
-        return {name: getattr(self, name) for name in _STATE}
+        parts = {name: getattr(self, name) for name in ("weights", "biases", "l1")}
+        for name, moments in (("", self.moments), ("_bias", self.bias_moments)):
+            parts |= {f"first{name}": moments.first, f"second{name}": moments.second}
+        return {**parts, "steps": self.moments.steps}
 
     def restore(self, state: Mapping[str, Tensor | int]) -> None:
         """Go on from where `state` was taken."""
-        for name in _STATE:
+        for name in ("weights", "biases", "l1"):
             setattr(self, name, state[name])
+        for name, moments in (("", self.moments), ("_bias", self.bias_moments)):
+            moments.first, moments.second = state[f"first{name}"], state[f"second{name}"]
+            moments.steps = state["steps"]
 
     def solution(self, probe: int) -> tuple[Tensor, Tensor]:
         """Copies of a probe's weights (width, classes) and biases (classes,), for rows as they are."""
         part = slice(probe * self.classes, (probe + 1) * self.classes)
-        weights, biases = self.weights[:, part].clone(), self.biases[part].clone()
+        weights, biases = self.weights[part].T.contiguous(), self.biases[part].clone()
         return weights, biases - self._at_centre(weights)
 
     def start_from(self, probe: int, weights: Tensor, biases: Tensor) -> None:
         """Go on from a solution."""
         part = slice(probe * self.classes, (probe + 1) * self.classes)
-        self.weights[:, part] = weights
+        self.weights[part] = weights.T
+        if self.widths is not None:
+            self.weights[part, self.widths[probe] :] = 0.0
         self.biases[part] = biases + self._at_centre(weights)
 
     def _at_centre(self, weights: Tensor) -> Tensor:
@@ -167,5 +147,6 @@ def train(
     """So many steps, the rate falling in a line to `last` of its beginning; labels (P or 1, rows)."""
     for step in range(steps):
         rows, which = next(batches)
-        probes.step(rows, labels[:, which], rate * (1 - (1 - last) * step / steps))
+        mine = labels.index_select(1, torch.from_numpy(which))
+        probes.step(rows, mine, rate * (1 - (1 - last) * step / steps))
         refuse_diverged(probes.biases, rows, which)

@@ -1,9 +1,8 @@
 """The papers' probe: softmax regression by Adam over shuffled mini-batches, a fixed number of epochs.
 
 durrani2020 and durrani2021 train with Adam at 1e-3, batches of 512, ten epochs and no early
-stopping. All layers and all probes of a seed are trained in the same pass over the rows: the weights
-are one tensor (layers, width + 1, probes * classes), a step is two batched products and a fused
-update, and the gradient of the softmax is written by hand.
+stopping. All layers and all probes of a seed are trained in the same pass over the rows: the probes of
+a layer are one matrix (probes * classes, width), and a step is two products with it and one update.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +14,8 @@ from torch import Tensor
 
 from vestige.probes.linear.softmax import Penalty, evaluate
 from vestige.probes.problem import Features, Fit
+from vestige.probes.products import times_transposed
+from vestige.probes.steps import Moments, Penalties, adam, softmax_residual
 
 
 @dataclass(frozen=True)
@@ -52,57 +53,53 @@ def _train_seed(
 ) -> Tensor:
     """(layers, probes, width + 1, classes): probes that start alike and read the rows in the same order."""
     probes, rows = labels.shape
-    weights = _initial_weights(len(layers), layers[0].width, classes, probes, seed)
-    optimiser = _Adam(weights, recipe)
+    starts = _initial_weights(len(layers), layers[0].width, classes, seed)
+    trained = [_Probes(start.T.repeat(probes, 1), classes, recipe) for start in starts]
     order = np.random.default_rng([seed, rows])
     for _ in range(recipe.epochs):
         shuffled = order.permutation(rows)
         for start in range(0, rows, recipe.batch):
             which = np.sort(shuffled[start : start + recipe.batch])
-            batch = torch.stack([features.rows(which) for features in layers])
-            optimiser.step(_gradient(weights, batch, labels[:, which], probes, classes))
+            gold = labels.index_select(1, torch.from_numpy(which))
+            for features, layer in zip(layers, trained, strict=True):
+                layer.step(features.rows(which), gold)
             tick()
-    return weights.view(len(layers), -1, probes, classes).transpose(1, 2)
+    found = torch.stack([torch.cat([layer.weights, layer.biases], dim=1) for layer in trained])
+    return found.view(len(layers), probes, classes, -1).transpose(2, 3)
 
 
-def _initial_weights(layers: int, width: int, classes: int, probes: int, seed: int) -> Tensor:
-    """torch.nn.Linear's default: uniform within 1/sqrt(width), weights and biases alike; the same for all probes."""
+def _initial_weights(layers: int, width: int, classes: int, seed: int) -> Tensor:
+    """torch.nn.Linear's default: uniform within 1/sqrt(width), weights and biases alike; (layers, width + 1, classes).
+
+    All probes of a layer start with them.
+    """
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.empty(layers, width + 1, classes).uniform_(-(width**-0.5), width**-0.5, generator=generator)
-    return drawn.repeat(1, 1, probes)
+    return torch.empty(layers, width + 1, classes).uniform_(-(width**-0.5), width**-0.5, generator=generator)
 
 
-def _gradient(weights: Tensor, batch: Tensor, labels: Tensor, probes: int, classes: int) -> Tensor:
-    """Of the mean cross-entropy of a batch (layers, rows, width), per layer and probe."""
-    layers, rows, _ = batch.shape
-    logits = torch.baddbmm(weights[:, -1:], batch, weights[:, :-1]).view(layers, rows, probes, classes)
-    residual = logits.softmax(-1)
-    gold = labels.T.reshape(1, rows, probes, 1).expand(layers, -1, -1, -1)
-    residual.scatter_add_(-1, gold, residual.new_full((1, 1, 1, 1), -1.0).expand(gold.shape))
-    residual = residual.view(layers, rows, probes * classes).div_(rows)
-    return torch.cat([batch.transpose(1, 2) @ residual, residual.sum(1, keepdim=True)], dim=1)
+class _Probes:
+    """The probes of one layer, under Adam with torch's defaults; penalties enter by their (sub)gradient.
 
+    Biases are free of them.
+    """
 
-class _Adam:
-    """Adam with torch's defaults; penalties enter by their (sub)gradient, biases are free of them."""
+    def __init__(self, start: Tensor, classes: int, recipe: AdamRecipe) -> None:
+        """start (probes * classes, width + 1), the last column being the biases."""
+        self.weights, self.biases = start[:, :-1].contiguous(), start[:, -1:].contiguous()
+        self.classes, self.rate = classes, recipe.rate
+        self.moments, self.bias_moments = (Moments.of(part, 0.9, 0.999) for part in (self.weights, self.biases))
+        probes = len(start) // classes
+        self.penalties, self.free = Penalties.none(probes), Penalties.none(probes)
+        self.penalties.sign.fill_(recipe.l1)
+        self.penalties.pull.fill_(2 * recipe.l2)
 
-    def __init__(self, weights: Tensor, recipe: AdamRecipe) -> None:
-        self.weights, self.recipe = weights, recipe
-        self.first, self.second = torch.zeros_like(weights), torch.zeros_like(weights)
-        self.steps = 0
-
-    def step(self, gradient: Tensor, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
-        inner = self.weights[:, :-1]
-        if self.recipe.l1:
-            gradient[:, :-1] += self.recipe.l1 * inner.sign()
-        if self.recipe.l2:
-            gradient[:, :-1] += 2 * self.recipe.l2 * inner
-        self.steps += 1
-        self.first.lerp_(gradient, 1 - beta1)
-        self.second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        size = self.recipe.rate / (1 - beta1**self.steps)
-        spread = self.second.sqrt().div_((1 - beta2**self.steps) ** 0.5).add_(epsilon)
-        self.weights.addcdiv_(self.first, spread, value=-size)
+    def step(self, rows: Tensor, labels: Tensor) -> None:
+        """One mini-batch of rows (rows, width) and labels (probes, rows)."""
+        logits = times_transposed(self.weights, rows)
+        residual = softmax_residual(logits, self.biases[:, 0], labels, self.classes)
+        gradient, drift = times_transposed(residual, rows.T), residual.sum(1, keepdim=True)
+        adam(self.weights, gradient, self.moments, self.rate, self.classes, self.penalties)
+        adam(self.biases, drift, self.bias_moments, self.rate, self.classes, self.free)
 
 
 def _finish(features: Features, labels: Tensor, weights: Tensor, recipe: AdamRecipe) -> Fit:
