@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vestige.probes.products import times_transposed
+
 PER_UNIT = 3
 """Rows that a block is made of, for every unit of the rows."""
 AVERAGE = 0.2
@@ -68,13 +70,13 @@ def curvature(rows: Tensor, weights: Tensor, l2: Tensor, average: Tensor) -> Cur
     factors = torch.empty(probes, classes, extended, extended)
     together, rng = torch.empty(probes, classes, classes), np.random.default_rng([len(rows), 3])
     for probe, mine in enumerate(weights):
-        p = torch.cat([torch.addmm(mine[-1], block, mine[:-1]).softmax(1) for block in rows.split(1024)])
+        p = torch.cat([(times_transposed(part, mine[:-1].T) + mine[-1]).softmax(1) for part in rows.split(1024)])
         together[probe] = _together(p)
         for label, doubt in enumerate((p - p * p).T.contiguous()):
             which, shares = draw(doubt, PER_UNIT * extended, rng)
             drawn = torch.nn.functional.pad(rows[torch.from_numpy(which)], (0, 1), value=1.0)
-            drawn *= (shares * doubt[torch.from_numpy(which)]).sqrt_().unsqueeze(1)
-            block = torch.addmm(average, drawn.T, drawn, beta=AVERAGE * float(doubt.mean()))
+            drawn = (drawn * (shares * doubt[torch.from_numpy(which)]).sqrt_().unsqueeze(1)).T.contiguous()
+            block = times_transposed(drawn, drawn).add_(average, alpha=AVERAGE * float(doubt.mean()))
             factors[probe, label] = _factor(block, 2 * float(l2[probe]))
     return Curvature(factors, together)
 
@@ -91,7 +93,8 @@ def _factor(block: Tensor, ridge: float) -> Tensor:
 
 def _together(p: Tensor) -> Tensor:
     """The inverse of C, from predictions (rows, classes)."""
-    bent = torch.diag(p.double().sum(0)) - (p.T @ p).double()
+    shares = p.T.contiguous()
+    bent = torch.diag(p.double().sum(0)) - times_transposed(shares, shares).double()
     unit = bent.diagonal().clamp(min=1e-12).rsqrt()
     joined = (1 - APART) * unit.unsqueeze(1) * bent * unit
     return torch.linalg.inv(joined + APART * torch.eye(len(bent), dtype=torch.float64)).float()

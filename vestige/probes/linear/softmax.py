@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from vestige.probes.problem import check_labels
+from vestige.probes.products import times_transposed
 from vestige.probes.visit import Rows
 
 ROWS = 1024
@@ -91,7 +92,7 @@ def evaluate(features: Rows, labels: Tensor, weights: Tensor) -> Evaluation:
     gradient, drift = torch.zeros(columns, extended - 1), torch.zeros(columns)
     for span, rows in features.blocks(ROWS):
         size = len(rows)
-        logits = torch.addmm(biases, inner, rows.T).view(probes, classes, size)
+        logits = times_transposed(inner, rows).add_(biases).view(probes, classes, size)
         normaliser = logits.logsumexp(1)
         gold = labels[:, None, span]
         p = (logits - normaliser.unsqueeze(1)).exp_()
@@ -100,7 +101,7 @@ def evaluate(features: Rows, labels: Tensor, weights: Tensor) -> Evaluation:
         spread += (p - p * p).sum(2)
         p.scatter_add_(1, gold, p.new_full(gold.shape, -1.0))
         residual = p.view(columns, size)
-        gradient.addmm_(residual, rows)
+        gradient += times_transposed(residual, rows.T)
         drift += residual.sum(1)
     whole = torch.cat([gradient, drift.unsqueeze(1)], dim=1).view(probes, classes, extended).transpose(1, 2)
     return Evaluation(loss / count, (whole / count).contiguous(), entropy / count, spread / count)

@@ -2,8 +2,8 @@
 
 The objective and the certificate are those of vestige.probes.linear.softmax, the method is L-BFGS
 (vestige.probes.linear.quasi_newton). With many rows and a ridge alone, it starts from the probe of every fourth row,
-which starts from that of every sixteenth, and so on as long as they are many, and is preconditioned by how the loss bends for each class
-(vestige.probes.linear.curvature), as those rows show it.
+which starts from that of every sixteenth, and so on as long as they are many. It is then preconditioned by how the loss
+bends for each class (vestige.probes.linear.curvature), as those rows show it.
 """
 
 import numpy as np
