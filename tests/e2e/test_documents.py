@@ -33,6 +33,7 @@ ELSEWHERE = {
     "python benchmarks/faults.py": "takes hours; tests/unit/study/test_faults.py runs some faults and holds the page",
     "python benchmarks/weights.py": "takes minutes; tests/theory/test_weights.py measures what it times",
     "python benchmarks/engines.py": "takes minutes; tests/e2e/test_engines.py runs what it times",
+    "python benchmarks/many_models.py": "takes minutes; tests/unit/report/test_size.py makes its page and holds the document",
     "python benchmarks/null.py": "tests/theory/test_null.py runs it at a small size and holds the page",
     "python -m examples.what_happened": "tests/e2e/test_examples.py writes every page",
     "vestige reproduce PAPER --from RUN --keep examples/PAPER": "tests/e2e/test_reproduce.py keeps a run",
