@@ -25,6 +25,13 @@ BEYOND = """() => [...document.querySelectorAll("main *")].filter((one) => one.g
   && !one.closest("svg") && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1
   && !one.closest(".scroll") && !one.closest("pre")).map((one) => one.tagName + "." + one.className)"""
 """What reaches beyond the right edge and cannot be scrolled."""
+CUT = """() => [...document.querySelectorAll(".chart svg.marks")].filter((svg) => [...svg.querySelectorAll(".role-legend")]
+  .some((legend) => legend.getBoundingClientRect().top < svg.getBoundingClientRect().top - 1
+    || legend.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1)).length"""
+"""Charts whose legend reaches beyond their edge."""
+SHRUNK = """() => [...document.querySelectorAll(".pair > .chart svg.marks")].map(
+  (svg) => svg.getBoundingClientRect().width / svg.width.baseVal.value)"""
+"""The size of charts, beside that in which they were drawn."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +89,7 @@ def test_nothing_is_cut_at_any_width(browser, pages, width):
         unfold(page)
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, name
         assert page.evaluate(BEYOND) == [], name
+        assert page.evaluate(CUT) == 0, name
         page.close()
 
 
@@ -94,6 +102,8 @@ def test_nothing_is_cut_on_paper(browser, pages, tmp_path):
         page.emulate_media(media="print")
         right = "(one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1"
         assert page.evaluate(f"[...document.querySelectorAll('.chart svg, table')].filter({right}).length") == 0, name
+        sizes = page.evaluate(SHRUNK)
+        assert (sizes or name != "layers") and min(sizes, default=1) > 0.95, name
         page.pdf(path=str(tmp_path / f"{name}.pdf"), prefer_css_page_size=True)
         assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
         page.close()
