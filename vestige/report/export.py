@@ -149,7 +149,7 @@ def _workbook(path: Path, found: Sequence[Exported], source: str) -> Path:
         from openpyxl import Workbook
     except ImportError as error:
         raise VestigeError(
-            "a workbook needs openpyxl, which is not installed", fix="pip install 'vestige[xlsx]', or take csv"
+            "a workbook needs openpyxl, which is not installed", fix="pip install openpyxl, or take csv"
         ) from error
     book = Workbook()
     first = book.active
