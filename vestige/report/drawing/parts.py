@@ -17,7 +17,7 @@ FURTHER = (BASE, TUNED, "#774422", "#aa44ff", "#55bbff", "#ccaa77")
 
 PLACE_WIDTH = "containerSize()[0]"
 """Pixels of a chart's place, in an expression of Vega; outside of a page there is no such place."""
-_LETTER, _MARK, _BESIDE = 6.6, 38, 90
+_LETTER, _MARK, _BESIDE = 6.6, 38, 70
 """Pixels of a letter of a legend, of its mark with what is left free, and of the axis and the menu beside a legend."""
 
 VERDICTS = {
