@@ -1,12 +1,12 @@
 """A written report as a browser would take it apart, for the tests of the report."""
 
-import json
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from report_frames import Frames
 
-from vestige.report.html import write_report
+from vestige.report.html import unpacked, write_report
 
 EVIL = "</script><script>alert(1)</script>"
 FETCHING = {"src", "href", "srcset", "data", "action", "poster", "xlink:href"}
@@ -21,13 +21,14 @@ class Page(HTMLParser):
         self.tags: list[str] = []
         self.scripts: list[str] = []
         self.styles: list[str] = []
+        self.named: dict[str, str] = {}
         self.words: list[str] = []
         self.ids: set[str] = set()
-        self._open = ""
+        self._open = self._id = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._open = tag
+        self._open, self._id = tag, dict(attrs).get("id") or ""
         self.tags.append(tag)
         self.addresses += [value or "" for name, value in attrs if name in FETCHING]
         self.ids |= {value or "" for name, value in attrs if name == "id"}
@@ -36,6 +37,8 @@ class Page(HTMLParser):
         self._open = ""
 
     def handle_data(self, data: str) -> None:
+        if self._open == "script" and self._id:
+            self.named[self._id] = data
         {"script": self.scripts, "style": self.styles}.get(self._open, self.words).append(data)
 
     @property
@@ -44,7 +47,11 @@ class Page(HTMLParser):
 
     @property
     def specs(self) -> dict:
-        return json.loads(next(script for script in self.scripts if script.startswith("{")))
+        return self.data("specs")
+
+    def data(self, name: str) -> Any:
+        """What a script element of this id holds."""
+        return unpacked(self.named[name])
 
 
 def page_of(frames: Frames, folder: Path) -> Page:

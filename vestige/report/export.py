@@ -5,6 +5,7 @@ study, the version and the hash of the run.
 """
 
 import io
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import vl_convert
 
 from vestige.cache import write_file
 from vestige.errors import VestigeError
+from vestige.report.drawing.parts import PLACE_WIDTH
 from vestige.report.front import read_pages
 from vestige.report.names import citation, file_name
 from vestige.report.reading import Reading
@@ -30,7 +32,7 @@ FONT = {"labelFontSize": 9, "titleFontSize": 10}
 LOOK: dict[str, Any] = {
     "background": "white",
     "axis": {**FONT, "titleFontWeight": "normal"},
-    "legend": FONT,
+    "legend": {**FONT, "layout": {"top": {"direction": "vertical", "anchor": "start"}}},
     "title": {"fontSize": 11},
     "header": FONT,
 }
@@ -131,7 +133,8 @@ def _written(thing: Table | Figure, form: str, source: str, caption: str, width:
 def sized(figure: Figure, width: int) -> dict[str, Any]:
     """The specification at a width of its own, with fonts that can be read in a column."""
     own = max(width, figure.width or 0)
-    return {**figure.spec, "width": own, "autosize": {"type": "fit-x", "contains": "padding"}, "config": LOOK}
+    spec = json.loads(json.dumps(figure.spec).replace(PLACE_WIDTH, str(own)))
+    return {**spec, "width": own, "autosize": {"type": "fit-x", "contains": "padding"}, "config": LOOK}
 
 
 _DRAWN: dict[str, Callable[[dict[str, Any]], bytes]] = {
@@ -146,7 +149,7 @@ def _workbook(path: Path, found: Sequence[Exported], source: str) -> Path:
         from openpyxl import Workbook
     except ImportError as error:
         raise VestigeError(
-            "a workbook needs openpyxl, which is not installed", fix="pip install 'vestige[xlsx]', or take csv"
+            "a workbook needs openpyxl, which is not installed", fix="pip install openpyxl, or take csv"
         ) from error
     book = Workbook()
     first = book.active

@@ -10,7 +10,7 @@ from vestige.report.types import Answer, Finding, Page, Topic
 from vestige.report.wording import VERDICTS, count, listing
 
 MOST = 8
-"""So many findings open the report, at most; the others stand with their task."""
+"""So many findings open the report, at most; the others stand with their task. Paragraphs of more models are folded."""
 QUIET = 3
 """Of these, so many of one page that claim no change."""
 LIGHTEST = 0.25
@@ -102,7 +102,9 @@ def statement(reading: Reading) -> str:
 
 
 def _listed(reading: Reading, models: Sequence[str] | dict[str, None]) -> str:
-    return listing([_named(reading, name) for name in models])
+    """Models by name; of more than `MOST` the first, and how many there are."""
+    named = [_named(reading, name) for name in [*models][: 3 if len(models) > MOST else None]]
+    return listing([*named, f"{count(len(models) - len(named))} more"] if len(models) > MOST else named)
 
 
 def _named(reading: Reading, name: str) -> str:

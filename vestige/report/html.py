@@ -1,6 +1,8 @@
 """The report as one HTML file that needs no network and can be mailed."""
 
 import json
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
@@ -13,7 +15,7 @@ from markupsafe import Markup
 
 from vestige.cache import write_file
 from vestige.report import provenance
-from vestige.report.front import overview, paragraphs, read_pages, statement, take_opening
+from vestige.report.front import MOST, overview, paragraphs, read_pages, statement, take_opening
 from vestige.report.limits import glossary, limits
 from vestige.report.names import citation, file_name, run_hash
 from vestige.report.reading import Reading
@@ -54,14 +56,15 @@ def render(reading: Reading) -> str:
             limits=limits(reading, pages),
             glossary=glossary(reading),
             pages=named,
-            explorer=Markup(safe_json(views)) if (views := [view for page in pages for view in page.explorer]) else "",
+            explorer=packed(views) if (views := [view for page in pages for view in page.explorer]) else "",
             explorer_note=" ".join(page.explorer_note for page in pages if page.explorer_note),
             place=place,
-            specs=lambda: Markup(safe_json(specs)),
+            specs=lambda: packed(specs),
             bundle=Markup(_bundle()),
             citation=citation(reading),
             run_hash=run_hash(reading),
             choices=_choices(reading, pages),
+            most=MOST,
         )
     )
 
@@ -74,15 +77,15 @@ def _choices(reading: Reading, pages: Sequence[Page]) -> list[tuple[str, list[st
     return [(kind, names) for kind, names in (("Models", models), ("Tasks", tasks)) if len(names) >= least[kind]]
 
 
-_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+def packed(value: Any) -> Markup:
+    """JSON, deflated and in base 64: charts of many models say much the same, and nothing in it can end the element."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(b64encode(zlib.compress(text.encode(), 9)).decode())
 
 
-def safe_json(value: Any) -> str:
-    """JSON that may stand inside a script element whatever its strings hold."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character, escape in _UNSAFE.items():
-        text = text.replace(character, escape)
-    return text
+def unpacked(text: str) -> Any:
+    """What was packed."""
+    return json.loads(zlib.decompress(b64decode(text)))
 
 
 def _origins(reading: Reading) -> dict[str, Any]:

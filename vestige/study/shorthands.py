@@ -9,6 +9,8 @@ from typing import Any
 from vestige.errors import SpecError
 
 _DEEPEST = 40
+_MEANT = {"VESTIGE_DATA": "FOLDER, the folder with the corpora; `vestige ls corpora NAME` says where one is had"}
+"""What a variable has to name, where that is known."""
 
 
 def write_out(value: Any, where: str, depth: int = 0) -> Any:
@@ -20,7 +22,8 @@ def write_out(value: Any, where: str, depth: int = 0) -> Any:
         def lookup(match: re.Match[str]) -> str:
             if match[1] not in os.environ:
                 raise SpecError(
-                    f"{where}: the environment variable {match[1]} is not set", fix=f"export {match[1]}=..."
+                    f"{where}: the environment variable {match[1]} is not set",
+                    fix=f"export {match[1]}={_MEANT.get(match[1], '...')}",
                 )
             return os.environ[match[1]]
 

@@ -71,3 +71,13 @@ def test_a_property_that_was_not_read_is_left_out():
 def test_shares_by_layer_add_up():
     assert claims.shares_of(claims.by_property(side(True))["POS"]).sum() == pytest.approx(1)
     assert np.argmax(claims.shares_of(claims.by_property(side(True))["CCG"])) == 5
+
+
+@pytest.mark.parametrize(("claim", "label"), [(claims.homes_of_tags, "FW"), (claims.closed_class, "UH")])
+def test_a_rare_label_that_one_seed_selects_no_neuron_for_is_left_out(claim, label):
+    whole = side(True)
+    assert any(label in part.what for part in claim(whole).parts)
+    rows = whole.results
+    seeds = rows["probe_seed"].fillna(rows["params"]).drop_duplicates()
+    lacking = (rows["label"] == label) & (rows["probe_seed"].fillna(rows["params"]) == seeds.iloc[-1])
+    assert lacking.any() and not any(label in part.what for part in claim(planted.observed(rows[~lacking])).parts)

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ def views_of(explorers: dict) -> list[dict]:
 
 
 def data_of(page: Page) -> list[dict]:
-    return json.loads(next(script for script in page.scripts if script.startswith('[{"model"')))
+    return page.data("explorer-data")
 
 
 def test_a_view_names_its_model_task_and_family() -> None:

@@ -203,7 +203,7 @@ def closed_class(side: Observed) -> Claim:
             below=0,
         )
         for few in ("UH", "TO")
-        if few in sizes and "NNPS" in sizes
+        if {few, "NNPS"} <= _in_every_run(rows, "label_neurons")
     ]
     return Claim(
         "Closed-class and unambiguous words (UH, TO) take few neurons, others (NNPS) many.",
@@ -225,6 +225,12 @@ def _home(run: pd.DataFrame, label: str) -> float:
     return one(run, "dominant_layer", **TIGHT, label=label)
 
 
+def _in_every_run(rows: pd.DataFrame, metric: str) -> set[str]:
+    """The labels of which every run has the metric: of rare labels, some seeds select no neuron."""
+    found = [] if rows.empty else [run for _, run in rows.groupby(SEEDS, dropna=False)]
+    return set.intersection(*(set(pick(run, metric=metric, **TIGHT)["label"]) for run in found)) if found else set()
+
+
 def _label_sizes(rows: pd.DataFrame) -> pd.Series:
     if rows.empty:
         return pd.Series(dtype=float)
@@ -237,7 +243,7 @@ def homes_of_tags(side: Observed) -> Claim:
     rows = results.get("POS", pd.DataFrame())
     top = side.layers - 1
     wanted = {"FW": {"above": top - top / 4}, "JJ": {"below": top / 4}}
-    labels = set() if rows.empty else set(pick(rows, metric="dominant_layer", **TIGHT)["label"])
+    labels = _in_every_run(rows, "dominant_layer")
     parts = [
         Part(
             label,

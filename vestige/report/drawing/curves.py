@@ -36,7 +36,7 @@ def curves_chart(
     order = [*names, *levels]
     colours = [QUIET if name in quiet or name in levels else next(own) for name in order]
     dashes = [[5, 3] if name in quiet else [2, 3] if name in levels else [1, 0] for name in order]
-    above = legend(4, 200, symbolType="stroke", symbolSize=180, symbolOpacity=1)
+    above = legend(order, 4, 200, symbolType="stroke", symbolSize=180, symbolOpacity=1)
     colour = alt.Color("series:N", scale=alt.Scale(domain=order, range=colours), legend=above)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=order, range=dashes), legend=above)
     x, title, form = place_axis(frame["x"], axis.title), axis_title(metric), f".{metric.decimals}f"
@@ -80,7 +80,7 @@ def change_chart(rows: pd.DataFrame, metric: Metric, axis: Axis, description: st
     frame[sides] = frame[sides].astype(float) * scale(metric)
     margin = scale(metric) * float(rows["margin"].max())
     names = [name for name in VERDICTS if name in list(VERDICTS)[:4] or (frame["verdict"] == name).any()]
-    above, named = legend(len(names)), change_title(metric)
+    above, named = legend(names, len(names)), change_title(metric)
     colours, shapes = ([VERDICTS[name][index] for name in names] for index in (0, 1))
     colour = alt.Color("verdict:N", scale=alt.Scale(domain=names, range=colours), legend=above)
     shape = alt.Shape("verdict:N", scale=alt.Scale(domain=names, range=shapes), legend=above)

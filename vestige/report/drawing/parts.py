@@ -1,10 +1,10 @@
 """What all charts share: colours, legends, the lines of a tooltip, the axis of layers, the frame of a figure.
 
-Colours are safe for colour-blind readers: base grey-blue, tuned orange; verdicts magenta / green
-with a shape of their own, so that no meaning hangs on hue alone.
+Colours are safe for colour-blind readers (a test simulates three kinds of colour blindness): base grey-blue, tuned
+orange; verdicts purple / green with a shape of their own, so that no meaning hangs on hue alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -12,12 +12,17 @@ import altair as alt
 from vestige.report.types import Figure
 
 BASE, TUNED, QUIET = "#4f7296", "#dd7a1e", "#8b939c"
-FURTHER = (BASE, TUNED, "#2a9d8f", "#a05195", "#7a7a2a", "#c2507a")
+FURTHER = (BASE, TUNED, "#774422", "#aa44ff", "#55bbff", "#ccaa77")
 """Where several models share a chart."""
 
+PLACE_WIDTH = "containerSize()[0]"
+"""Pixels of a chart's place, in an expression of Vega; outside of a page there is no such place."""
+_LETTER, _MARK, _BESIDE = 6.6, 38, 70
+"""Pixels of a letter of a legend, of its mark with what is left free, and of the axis and the menu beside a legend."""
+
 VERDICTS = {
-    "lower": ("#c2307f", "triangle-down"),
-    "higher": ("#1f8a55", "triangle-up"),
+    "lower": ("#8e2d90", "triangle-down"),
+    "higher": ("#00864a", "triangle-up"),
     "unchanged": ("#7f8994", "circle"),
     "undecided": ("#b58a1b", "diamond"),
     "described": ("#4f7296", "square"),
@@ -26,10 +31,22 @@ VERDICTS = {
 """Colour and shape of a change by its verdict."""
 
 
-def legend(columns: int, width: int = 140, **look: Any) -> alt.Legend:
-    """A legend above the chart that breaks its line where the chart is narrow; names of at most `width` pixels."""
-    narrow = alt.ExprRef(f"width < 400 ? 2 : {columns}")
-    return alt.Legend(orient="top", title=None, columns=narrow, labelLimit=width, columnPadding=14, **look)
+def legend(names: Sequence[str], columns: int = 4, width: int = 140, **look: Any) -> alt.Legend:
+    """A legend above the chart, in as many of `columns` as have room; names of at most `width` pixels.
+
+    It goes by the width of the chart's place, which is known before anything is laid out: `width` alone is that of the
+    plot, which shrinks once the axis has its room, and a line that breaks then is cut off at the top. That `width` is
+    named at all makes the legend follow when the page gets another width.
+    """
+    sizes = [_MARK + min(width, _LETTER * len(name)) for name in names] or [_MARK]
+    columns = min(columns, len(sizes))
+    line = sum(sizes) if len(sizes) == columns else columns * max(sizes)
+    room = f"(width > 0 && isFinite({PLACE_WIDTH}) ? {PLACE_WIDTH} - {_BESIDE} : {line:.0f})"
+    fitting = alt.ExprRef(
+        f"{room} >= {line:.0f} ? {columns} : max(1, min({columns}, floor({room} / {max(sizes):.0f})))"
+    )
+    limit = alt.ExprRef(f"min({width}, {room} - {_MARK})")
+    return alt.Legend(orient="top", title=None, columns=fitting, labelLimit=limit, columnPadding=14, **look)
 
 
 def tip(field: str, title: str, form: str | None = None) -> alt.Tooltip:

@@ -25,7 +25,7 @@ def split_chart(frame: pd.DataFrame, names: dict[str, str], total: str, descript
     y = alt.Y("value:Q", title="points of accuracy", stack="zero")
     kept = [name for name in names if name != total]
     colour = alt.Color(
-        "part:N", scale=alt.Scale(domain=kept, range=[names[name] for name in kept]), legend=legend(len(kept))
+        "part:N", scale=alt.Scale(domain=kept, range=[names[name] for name in kept]), legend=legend(kept, len(kept))
     )
     pale = alt.condition("datum.shown", alt.value(1.0), alt.value(_PALE))
     seen = [tip("layer:O", "layer"), tip("part:N", "part"), tip("value:Q", "points", "+.1f")]

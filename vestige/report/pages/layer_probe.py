@@ -46,7 +46,7 @@ def page(reading: Reading, analysis: str) -> Page:
             "tuned minus base on the same sentences, with its interval; within the grey band "
             f"(\u00b1{numbers.margin(accuracy.metric, accuracy.margin)}) a change counts as none."
         )
-    views = (_glance(groups), _controls(first), _labels(compared), _tables(groups))
+    views = (_glance(groups), _controls(first), _labels(compared, len(groups) > MOST_DRAWN), _tables(groups))
     made.sections += [section for section in views if section.blocks]
     return made
 
@@ -93,9 +93,11 @@ def _pairs(part: Part) -> list[tuple[str, ...]]:
 
 
 def _group(reading: Reading, part: Part, pooling: str, models: tuple[str, ...], several: bool) -> Group:
-    """`several`: whether the page has several tuned models."""
+    """`several`: whether the page has several tuned models. A group holds the rows of its own models and twins."""
+    twins = [twin for twin, other in reading.twins.items() if twin not in models and models[:1] in ((), (other,))]
     if models:
-        part = replace(part, changes=part.changes[part.changes["model"] == models[1]])
+        own = part.rows["model"].isin([*models, *twins])
+        part = replace(part, rows=part.rows[own], changes=part.changes[part.changes["model"] == models[1]])
     of_task = [name for name, metric in part.declared.metrics.items() if metric.role == "baseline"]
     accuracy = Measure.of(part, ACCURACY, [name for name in of_task if name != CONTROL_BASELINE])
     assert accuracy is not None, "a part without accuracy is no group"
@@ -106,7 +108,7 @@ def _group(reading: Reading, part: Part, pooling: str, models: tuple[str, ...], 
         ", ".join([title, *models[1:] * several, *[pooling] * bool(pooling)]),
         ", ".join([": ".join([*models[1:] * several, setting]), *[pooling] * bool(pooling)]),
         shown,
-        [twin for twin, other in reading.twins.items() if twin not in shown and (not models or other == models[0])],
+        [twin for twin in twins if twin not in shown],
         pooling,
         accuracy,
         Measure.of(part, CONTROL, [CONTROL_BASELINE]),
@@ -171,7 +173,7 @@ def _controls(groups: Sequence[Group]) -> Section:
     return section
 
 
-def _labels(groups: Sequence[Group]) -> Section:
+def _labels(groups: Sequence[Group], folded: bool) -> Section:
     """The labels that differ most: at the layer that changes most, or differs most if none does."""
     section = Section("Labels that differ most", "")
     for group in groups:
@@ -188,7 +190,7 @@ def _labels(groups: Sequence[Group]) -> Section:
             f"({numbers.moved(metric, most['base'], most['tuned'])}, {int(most['n'])} occurrences)."
         )
         drawn = figures.label_chart(table, metric, group.models, f"{group.title}: {metric.title} at layer {where}")
-        section.blocks.append(Block(group.title, lede, [drawn]))
+        section.blocks.append(Block(group.title, lede, [drawn], closed=folded))
     if section.blocks:
         lede = (
             f"{metric.title} by label (occurrences in the scored split in brackets; at least {FEWEST}). These have no "

@@ -106,5 +106,5 @@ def make_engine(settings: EngineSpec, record: Record, memory: Memory, needs: Map
         return Slurm(settings, record.folder)
     except ImportError as error:
         raise SpecError(
-            f"the engine {name!r} needs {error.name}, which is not installed", fix=f"pip install 'vestige[{name}]'"
+            f"the engine {name!r} needs {error.name}, which is not installed", fix=f"pip install {error.name}"
         ) from error

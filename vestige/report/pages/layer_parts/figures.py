@@ -91,7 +91,7 @@ def label_chart(table: pd.DataFrame, metric: Metric, names: Sequence[str], descr
     y = alt.Y("label:N", sort=list(frame["label"]), title=None, axis=axis)
     long = frame.melt(["label", "n", "difference"], ["base", "tuned"], "side", "value")
     long["series"] = long["side"].map(dict(zip(("base", "tuned"), names, strict=True)))
-    colour = alt.Color("series:N", scale=alt.Scale(domain=list(names), range=[BASE, TUNED]), legend=legend(2))
+    colour = alt.Color("series:N", scale=alt.Scale(domain=list(names), range=[BASE, TUNED]), legend=legend(names))
     x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False, nice=False, padding=12))
     way = alt.Chart(frame).mark_rule(strokeWidth=3, opacity=0.45, color=QUIET)
     way = way.encode(y=y, x=alt.X("base:Q", title=title), x2="tuned:Q")

@@ -80,7 +80,7 @@ def growing_chart(
         shape = alt.Shape(
             "set:N",
             scale=alt.Scale(domain=names, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(names))]),
-            legend=legend(3, width=220, symbolFillColor=QUIET, symbolStrokeColor=QUIET),
+            legend=legend(names, 3, 220, symbolFillColor=QUIET, symbolStrokeColor=QUIET),
         )
         dots = alt.Chart(reached).mark_point(filled=True, size=130, opacity=1)
         parts.append(dots.encode(x=x, y=y, color=colour, shape=shape, tooltip=[*tips, tip("set:N", "set")]))
@@ -175,7 +175,7 @@ def _colour(field: str, frame: pd.DataFrame, colours: Mapping[str, str], **look:
     """The colours of what the frame has, in their order."""
     names = [name for name in colours if name in set(frame[field])]
     scale = alt.Scale(domain=names, range=[colours[name] for name in names])
-    return alt.Color(f"{field}:N", scale=scale, legend=legend(4, **look))
+    return alt.Color(f"{field}:N", scale=scale, legend=legend(names, **look))
 
 
 def _whole() -> alt.Axis:
