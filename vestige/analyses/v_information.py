@@ -227,9 +227,10 @@ class VInformation(Analysis):
 
     def _report(self, rows: LabelledRows, layer: int, trained: Seeds, own: Seeds, outcome: Outcome) -> None:
         ignored = not any(np.isfinite(told.ridge) for told in own)
-        outcome.add("ignored", ignored, layer=layer)
         if not self.stochastic:
             outcome.add("l2", 0.0 if ignored else own[0].ridge, layer=layer)
+        outcome.add("ignored", ignored, layer=layer)
+        if not self.stochastic:
             outcome.add("optimality_gap", trained[0].gap, layer=layer)
         learnt, read = np.mean([told.accuracies for told in trained], axis=0)
         missed = failure(rows, layer, (float(learnt), float(read)), converged=not self.stochastic)
