@@ -18,12 +18,14 @@ from vestige.study.run import Study
 
 WORDS = {"tasks": ["words/upos"]}
 FEW = {"resamples": 20, "sentences": 6, "rate": 0.5}
+SOME = {"models": ["base", "wide", "deeper", "vocabulary", "four_bit", "eight_bit"]}
+"""What reads hidden states alone does not mind heads and adapters."""
 TESTED = {
     "weights": {},
     "geometry": {**WORDS, "words": 60, "groups": 2},
     "similarity": {**WORDS, "n": 60, "groups": 2, "measures": ["cka"]},
-    "probe_transfer": {**WORDS, "tolerance": 0.2, "l2": 0.1},
-    "v_information": {**WORDS, "l2": 0.1, "tolerance": 0.2, "context": False},
+    "probe_transfer": {**WORDS, **SOME, "tolerance": 0.2, "l2": 0.1},
+    "v_information": {**WORDS, **SOME, "l2": 0.1, "tolerance": 0.2, "context": False},
     "patched_probe": {**WORDS, "sites": ["block"], "g": [], "sentences": 6, "tolerance": 0.2},
     "patching": {**WORDS, "measures": ["loss"], "sites": ["block"], "g": [], "sentences": 6, "rate": 0.5},
     "lens": {**WORDS, **FEW},
