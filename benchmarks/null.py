@@ -60,10 +60,10 @@ ANALYSES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "neuron rankers": ("neuron_rankers", "words/upos", {}),
     "neuron redundancy": ("neuron_redundancy", "words/upos", {}),
 }
-PATCHED = {"measures": ["loss"], "sites": ["block"], "sentences": 40}
+PATCHED = {"measures": ["loss"], "sites": ["block"], "sentences": 40, "g": [0.5]}
 ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "patching": ("patching", "smollm2", PATCHED),
-    "patching, frozen probe": ("patched_probe", "minilm", {}),
+    "patching, frozen probe": ("patched_probe", "minilm", {"sites": ["block", "block weights"], "g": [0.5]}),
     "lens": ("lens", "smollm2", {"sentences": 60}),
     "output drift": ("output_drift", "smollm2", {}),
 }
