@@ -5,9 +5,9 @@
 
 MiniLM on the built-in treebank. Copies: rotated (where a measure should not care for axes), 1 % noise on every
 hidden state, and the same vectors under other seeds of the probes. Analyses that ask the model itself get copies with
-1 % noise on every weight, those of a language model of SmolLM2-135M, cut to its first blocks. Counted: comparisons
-significant after correction (q <= .05), before it (p <= .05), called unchanged, called changed, and sentences of
-change on the page. Similarities to the reference have no test; the smallest is kept.
+1 % noise on every weight, of MiniLM or of SmolLM2-135M cut to its first blocks. Counted: comparisons significant
+after correction (q <= .05), before it (p <= .05), called unchanged, called changed, and sentences of change on the
+page. Similarities to the reference have no test; the smallest is kept.
 """
 
 import argparse
@@ -60,12 +60,12 @@ ANALYSES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "neuron rankers": ("neuron_rankers", "words/upos", {}),
     "neuron redundancy": ("neuron_redundancy", "words/upos", {}),
 }
-PATCHED = {"measures": ["loss"], "sites": ["block"], "sentences": 40, "g": [0.5]}
+PATCHED = {"measures": ["loss"], "sites": ["block"], "g": [0.5]}
 ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "patching": ("patching", "smollm2", PATCHED),
+    "patching": ("patching", "minilm", PATCHED),
     "patching, frozen probe": ("patched_probe", "minilm", {"sites": ["block", "block weights"], "g": [0.5]}),
-    "lens": ("lens", "smollm2", {"sentences": 60}),
-    "output drift": ("output_drift", "smollm2", {}),
+    "lens": ("lens", "minilm", {}),
+    "output drift, SmolLM2": ("output_drift", "smollm2", {}),
 }
 """Analyses that ask the model itself, and which model they ask."""
 SIMILARITY = "similarity"
@@ -224,8 +224,8 @@ Written by `python benchmarks/null.py --write` from `benchmarks/results/null.jso
 `benchmarks/null.py` says otherwise. A copy is the same model with its hidden states *rotated* (one rotation for all
 layers), with *noise* of 1 % of their root mean square, or the same vectors read by probes of other *seeds*; two copies
 of the first two kinds, one split of six seeds into three and three. Analyses that ask the model itself get two copies
-with noise of 1 % of their spread on all *weights*; those of a language model are asked of the first 13 blocks of
-SmolLM2-135M.
+with noise of 1 % of their spread on all *weights*, of MiniLM or, where it says so, of the first 13 blocks of
+SmolLM2-135M, a trained decoder.
 
 Of {tested} comparisons with a test, {int(table["changed"].sum())} are called a change; the largest share in one row is
 {100 * worst:.1f} %. After correction (q <= .05) {int(table["significant"].sum())} are significant, most of them far

@@ -35,6 +35,9 @@ ANALYSES = {
     },
     "neurons": {"neurons": {"tasks": ["words/upos"], **QUICK_NEURONS}},
     "information": {"v_information": {"tasks": ["words/upos"], "context": False}},
+    "information mlp": {
+        "v_information": {"tasks": ["words/upos"], "context": False, "probe": "mlp", "hidden": 8, "seeds": 2}
+    },
 }
 AXES_MATTER = ("neurons",)
 
