@@ -231,8 +231,8 @@ Of {tested} comparisons with a test, {int(table["changed"].sum())} are called a 
 {100 * worst:.1f} %. After correction (q <= .05) {int(table["significant"].sum())} are significant, most of them far
 within the margin of their metric, and called *unchanged*: noise truly adds a little, and single words are read alike to
 a hundredth of a bit. The pages carry {sentences} sentences of change.
-*Described* comparisons have no test and claim nothing (a search that is made once). The largest difference is in points
-(percent, or hundredths of a correlation).
+*Described* comparisons have no test and claim nothing (a search that is made once). The largest difference is in
+hundredths: points of percent, hundredths of a bit, of a nat or of a correlation.
 
 | analysis | copy | comparisons | described | p <= .05 | q <= .05 | unchanged | changed | largest difference |
 |---|---|---|---|---|---|---|---|---|
