@@ -10,7 +10,7 @@ import torch
 from synthetic import corpus, label_vector, represent
 
 from vestige.analyses.information_groups import _distance, _has_heads
-from vestige.analyses.information_probes import Probes
+from vestige.analyses.information_probes import Probes, linear
 from vestige.analyses.v_information import VInformation
 from vestige.comparison.differences import Settings
 from vestige.corpus.types import Corpus, Sentence
@@ -328,4 +328,4 @@ def test_the_probe_of_nothing_needs_known_labels(made):
     rows = LabelledRows.of(made.corpus.task("tag"), made.base.representations, "made-up")
     rows.labels["dev"][:] = -1
     with pytest.raises(AnalysisError, match="no word of 'dev'"):
-        Probes(rows, "test", None, 1e-2)
+        Probes(rows, "test", linear(None, 1e-2))

@@ -106,6 +106,19 @@ print([module for module in {UNPLANNED!r} if module in sys.modules])
     assert said.stdout.splitlines()[-2:] == ["[]", "[]"], said.stdout[-300:] + said.stderr[-2000:]
 
 
+def test_comparing_models_by_name_imports_no_modelling_code_until_a_step_needs_it(tmp_path):
+    """The process that plans and writes the report leaves models to its workers."""
+    code = f"""
+import sys
+from vestige.study.compare import comparison
+study = comparison("minilm", "minilm", "treebank", profile="quick", folder="run", cache="cache")
+study.plan()
+print([module for module in {UNPLANNED!r} if module in sys.modules])
+"""
+    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert said.stdout.splitlines()[-1:] == ["[]"], said.stdout[-300:] + said.stderr[-2000:]
+
+
 def test_help_takes_at_most_twelve_bare_starts_of_python():
     def seconds(*arguments: str) -> float:
         took = []

@@ -95,12 +95,30 @@ def _distance(sentence: Sentence, word: int) -> int:
 
 
 def group_sums(
-    groups: Groups, sentences: np.ndarray, ids: np.ndarray, before: np.ndarray, after: np.ndarray
+    groups: Groups,
+    sentences: np.ndarray,
+    ids: np.ndarray,
+    before: np.ndarray,
+    after: np.ndarray,
+    stochastic: bool = False,
 ) -> dict[str, np.ndarray]:
     """The table `groups`: for every layer, group and sentence the sums of both sides, and of how many words.
 
-    `sentences` (words,) are numbers of sentences and `ids` their names; `before` and `after` (layers, words), in bits.
+    `sentences` (words,) are numbers of sentences and `ids` their names; `before` and `after` (layers, seeds, words),
+    in bits. The seeds of `stochastic` probes are told apart by the column probe_seed.
     """
+    by_seed = [_sums(groups, sentences, ids, before[:, seed], after[:, seed]) for seed in range(before.shape[1])]
+    found = {name: np.concatenate([one[name] for one in by_seed]) for name in by_seed[0]}
+    if stochastic:
+        sizes = [len(one["n"]) for one in by_seed]
+        found["probe_seed"] = np.repeat(np.arange(len(by_seed), dtype=np.int16), sizes)
+    return found
+
+
+def _sums(
+    groups: Groups, sentences: np.ndarray, ids: np.ndarray, before: np.ndarray, after: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Of one seed: `before` and `after` (layers, words)."""
     columns: dict[str, list[Any]] = {
         name: [] for name in ("sentence", "subset", "label", "layer", "n", "before", "after")
     }
@@ -120,13 +138,14 @@ def group_sums(
 
 
 def group_means(table: Mapping[str, np.ndarray]) -> Iterator[tuple[float, dict[str, Any]]]:
-    """Of the table of sums: the change of every group and layer, and where it lies."""
-    keys = list(zip(table["subset"], table["label"], table["layer"].tolist(), strict=True))
+    """Of the table of sums: the change of every group, layer and seed, and where it lies."""
+    places = [name for name in ("subset", "label", "layer", "probe_seed") if name in table]
+    keys = list(zip(*(table[name].tolist() for name in places), strict=True))
     totals: dict[tuple[Any, ...], np.ndarray] = {}
     for key, n, before, after in zip(keys, table["n"], table["before"], table["after"], strict=True):
         totals[key] = totals.get(key, np.zeros(2)) + np.array([after - before, n])
-    for (kind, label, layer), (change, n) in totals.items():
-        yield change / n, {"subset": kind, "label": label, "layer": layer, "n": int(n)}
+    for key, (change, n) in totals.items():
+        yield change / n, {**dict(zip(places, key, strict=True)), "n": int(n)}
 
 
 def examples(

@@ -44,7 +44,7 @@ def patch_metrics(measure: str, what: str, unit: Literal["percent", "nats"], mar
             along=(*_PLACES, G), about="Of the tuned model put into the base: 100 % as tuned, 0 % as the base.",
         ),
         Metric(
-            f"{measure}_change", f"what the base at one place does to {what}", unit, better, margin, decimals,
+            f"{measure}_change", f"change of {what} by the base at one place", unit, better, margin, decimals,
             compared=Replicates(table=f"{measure}_replicates", column="patched", before="tuned"),
             sides=("tuned", "with the base's"),
         ),

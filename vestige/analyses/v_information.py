@@ -16,15 +16,14 @@ import numpy as np
 from vestige.analyses.base import Analysis, Inputs, Outcome
 from vestige.analyses.failed_probe import FAILED_PROBE, failure
 from vestige.analyses.information_groups import examples, group_means, group_sums, grouped
-from vestige.analyses.information_probes import LN2, Probes
+from vestige.analyses.information_probes import LN2, Probes, Seeds, linear, mlp
+from vestige.analyses.information_scores import Scored
 from vestige.analyses.metric import WHOLE, Metric
 from vestige.analyses.remarks import LOST, count, remark
 from vestige.analyses.settings import Count, Penalty, Positive, Whole
 from vestige.comparison.differences import LEAST_SENTENCES
 from vestige.comparison.estimators import Mean, Within
-from vestige.measures.jackknife import LEAST_GROUPS
-from vestige.measures.resampling import bootstrap_interval
-from vestige.probes.linear.least_loss import Told, least
+from vestige.errors import AnalysisError
 from vestige.probes.problem import Scale
 from vestige.probes.rows import LabelledRows
 from vestige.progress import bar
@@ -73,13 +72,14 @@ _OF_TWO = (
 
 @dataclass(frozen=True)
 class VInformation(Analysis):
-    """How many bits per word about a property a linear probe reads from every layer, and which came or went.
+    """How many bits per word about a property a probe reads from every layer, and which came or went.
 
-    I_V(H -> Y) = H_V(Y) - H_V(Y | H), both cross-entropies on held-out words, under softmax regressions at their
-    optimum whose ridge has the least cross-entropy on dev. The family may ignore what it is given: where no
-    ridge beats the shares of labels on dev, information is 0. On the scored split an estimate may still be below 0, and
-    is reported as it is. Words with a label that train lacks have no finite information under any probe: they are left
-    out and counted.
+    I_V(H -> Y) = H_V(Y) - H_V(Y | H), both cross-entropies on held-out words. Under `linear`, probes are softmax
+    regressions at their optimum whose ridge has the least cross-entropy on dev; under `mlp` they have a hidden layer,
+    read rows on their principal axes, and stop where their cross-entropy on dev is least. Either family may ignore what
+    it is given: where no probe beats the shares of labels on dev, information is 0. On the scored split an estimate may
+    still be below 0, and is reported as it is. Words with a label that train lacks have no finite information under any
+    probe: they are left out and counted.
 
     Two layers side by side, [a; b], have the size of [a; 0], so that a copy or a rotation of a layer adds nothing to
     it. As the sample is finite, so are the probes: a second noisy view of a property counts as information, also where
@@ -124,10 +124,17 @@ class VInformation(Analysis):
     """How the hidden states of a word's tokens become one vector."""
     context: bool = True
     """Also measure what every layer adds to the embeddings."""
+    probe: Literal["linear", "mlp"] = "linear"
+    """The family of probes: softmax regressions, or networks with one hidden layer."""
+    hidden: Count = 64
+    """Hidden units of the mlp."""
+    seeds: Count = 3
+    """Trainings of the mlp, which depend on a seed; linear probes have one answer."""
     l2: Penalty | None = None
-    """Ridge of all probes; None: each has that of least cross-entropy on dev."""
+    """Ridge of all linear probes; None: each has that of least cross-entropy on dev."""
     tolerance: Positive = 2e-3
-    """Largest certified distance from the optimum, in nats per word; keep it far below the margin of 0.02 bits."""
+    """Largest certified distance from the optimum, in nats per word (linear); keep it far below the margin of 0.02
+    bits."""
     scale: Scale = "layer"
     """layer: one number for all units of a layer, with outlier units shrunk; unit: every unit to unit size."""
     least_words: Count = 30
@@ -142,14 +149,25 @@ class VInformation(Analysis):
     """The split that is scored."""
 
     @property
+    def stochastic(self) -> bool:
+        return self.probe == "mlp"
+
+    @property
     def given(self) -> tuple[Metric, ...]:
-        return tuple(metric for metric in self.metrics if self.context or metric is not _CONTEXT)
+        out = {*(() if self.context else ("context",)), *(("l2", "optimality_gap") if self.stochastic else ())}
+        return tuple(metric for metric in self.metrics if metric.name not in out)
 
     def run(self, inputs: Inputs) -> Outcome:
+        if self.stochastic and self.l2 is not None:
+            raise AnalysisError(
+                f"{self.name}: l2 is {self.l2:g}, and the mlp has no ridge",
+                fix="leave l2 out, or take the linear probe",
+            )
         outcome = Outcome()
         mine, theirs = self._sides(inputs, outcome)
-        probes = Probes(mine, self.split, self.l2, self.tolerance)
-        scored = _Scored(outcome, probes, mine, self.resamples, self.seed)
+        family = mlp(self.hidden, self.seeds) if self.stochastic else linear(self.l2, self.tolerance)
+        probes = Probes(mine, self.split, family)
+        scored = Scored(outcome, probes, mine, self.resamples, self.seed, self.stochastic)
         outcome.add("unseen_label_words", int((~probes.known).sum()), n=len(probes.known))
         for lost in lost_words(inputs.representations.values()):
             outcome.add(**lost)
@@ -188,11 +206,11 @@ class VInformation(Analysis):
     ) -> dict[str, list[np.ndarray]]:
         """Bits per word at every layer: of the layer alone, beyond layer 0, of the reference, of both together."""
         said: dict[str, list[np.ndarray]] = {}
-        nothing, ground = probes.nothing, None
+        ground: Seeds | None = None
         with bar(what, mine.layers) as shown:
             for layer in range(mine.layers):
                 trained = probes.alone(mine, layer)
-                own = least([nothing, trained])
+                own = probes.informed(trained)
                 self._report(mine, layer, trained, own, outcome)
                 said.setdefault("pvi", []).append(probes.bits(own))
                 ground = own if ground is None else ground
@@ -200,19 +218,22 @@ class VInformation(Analysis):
                     both = probes.both((mine, 0), (mine, layer), [ground, own])
                     said.setdefault("context", []).append(probes.bits(both) - probes.bits(ground))
                 if theirs is not None and layer < theirs.layers:
-                    other = least([nothing, probes.alone(theirs, layer)])
+                    other = probes.informed(probes.alone(theirs, layer))
                     both = probes.both((theirs, layer), (mine, layer), [other, own])
                     said.setdefault("reference_pvi", []).append(probes.bits(other))
                     said.setdefault("both_pvi", []).append(probes.bits(both))
                 shown.advance()
         return said
 
-    def _report(self, rows: LabelledRows, layer: int, trained: Told, own: Told, outcome: Outcome) -> None:
-        ignored = not np.isfinite(own.ridge)
-        outcome.add("l2", 0.0 if ignored else own.ridge, layer=layer)
+    def _report(self, rows: LabelledRows, layer: int, trained: Seeds, own: Seeds, outcome: Outcome) -> None:
+        ignored = not any(np.isfinite(told.ridge) for told in own)
+        if not self.stochastic:
+            outcome.add("l2", 0.0 if ignored else own[0].ridge, layer=layer)
         outcome.add("ignored", ignored, layer=layer)
-        outcome.add("optimality_gap", trained.gap, layer=layer)
-        missed = failure(rows, layer, trained.accuracies, converged=True)
+        if not self.stochastic:
+            outcome.add("optimality_gap", trained[0].gap, layer=layer)
+        learnt, read = np.mean([told.accuracies for told in trained], axis=0)
+        missed = failure(rows, layer, (float(learnt), float(read)), converged=not self.stochastic)
         outcome.add("failed_probe", missed, layer=layer, n=len(rows.labels["dev"]))
 
     def _group(
@@ -231,7 +252,8 @@ class VInformation(Analysis):
         index = rows.representations[self.split].index[probes.known]
         ids = np.array([sentence.id for sentence in inputs.task.corpus[self.split]], dtype=object)
         if groups.names:
-            outcome.tables["groups"] = table = group_sums(groups, index[:, 0].astype(np.int64), ids, before, after)
+            sentences = index[:, 0].astype(np.int64)
+            outcome.tables["groups"] = table = group_sums(groups, sentences, ids, before, after, self.stochastic)
             for value, where in group_means(table):
                 outcome.add("pointwise", value, **where)
         else:
@@ -239,57 +261,6 @@ class VInformation(Analysis):
             outcome.absent["pointwise"] = f"no group of words has {fewest}"
         if self.examples:
             labels = np.array(rows.classes, dtype=object)[rows.labels[self.split].numpy()[probes.known]]
-            outcome.tables["examples"] = examples(inputs.task, self.split, index, labels, before, after, self.examples)
-
-
-_MEANS = {
-    "information": ("pvi", ""),
-    "context": ("context", ""),
-    "reference_information": ("reference_pvi", ""),
-    "lost": ("both_pvi", "pvi"),
-    "gained": ("both_pvi", "reference_pvi"),
-}
-"""By metric: the column of bits that it is the mean of, and the one that is subtracted."""
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """Turns bits per word into rows with intervals over sentences, and into items."""
-
-    outcome: Outcome
-    probes: Probes
-    rows: LabelledRows
-    resamples: int
-    seed: int
-
-    def add(self, said: Mapping[str, np.ndarray]) -> None:
-        """Columns (layers, words) in bits; that of context begins at layer 1."""
-        sentences, words = (column[self.probes.known] for column in self.rows.places(self.probes.split))
-        layers, size = said["pvi"].shape
-        padded = {name: _padded(values, layers, name == "context") for name, values in said.items()}
-        for metric, (name, minus) in _MEANS.items():
-            if name in padded:
-                self._rows(metric, padded[name] - (padded[minus] if minus else 0.0), sentences)
-        self.outcome.items = {
-            "sentence": np.tile(sentences, layers),
-            "word": np.tile(words, layers),
-            "layer": np.repeat(np.arange(layers, dtype=np.int16), size),
-            **{name: values.ravel() for name, values in padded.items()},
-        }
-
-    def _rows(self, metric: str, values: np.ndarray, sentences: np.ndarray) -> None:
-        names, unit = np.unique(sentences.astype(str), return_inverse=True)
-        sums = np.stack([np.bincount(unit, weights=np.nan_to_num(mine)) for mine in values], axis=1)
-        low, high = bootstrap_interval(sums, np.bincount(unit), self.resamples, seed=self.seed)
-        for layer, mine in enumerate(values):
-            if np.isfinite(mine).all():
-                ends = {"low": low[layer], "high": high[layer]} if len(names) >= LEAST_GROUPS else {}
-                self.outcome.add(metric, mine.mean(), layer=layer, n=len(mine), **ends)
-
-
-def _padded(values: np.ndarray, layers: int, above: bool) -> np.ndarray:
-    """(layers, words): NaN at layers that were not measured; `above`: the first of them is layer 1."""
-    found = np.full((layers, values.shape[1]), np.nan)
-    start = 1 if above else 0
-    found[start : start + len(values)] = values
-    return found
+            outcome.tables["examples"] = examples(
+                inputs.task, self.split, index, labels, before.mean(1), after.mean(1), self.examples
+            )

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from vestige.probes.problem import Features
+from vestige.probes.visit import Rows
 
 
-def principal_rotation(layers: Sequence[Features]) -> np.ndarray:
+def principal_rotation(layers: Sequence[Rows]) -> np.ndarray:
     """(width, width): the rotation to the principal axes of the rows of some layers, taken together.
 
     Layers that a probe mixes must share their axes; a layer that is read by itself is given alone.

@@ -20,6 +20,9 @@ WEIGHTS = {"unchanged": 0.8, "undecided": 0.4, "described": 0.2}
 _APART = ("split", "pooling", "label", "input", "side", "subset", "subset2", "head")
 """Columns that tell places on one axis apart."""
 
+_PLAIN = ("subset", "subset2")
+"""Of these the value says what it is ('logit lens', 'block'), and the name of the column nothing."""
+
 
 def of(part: Part, metric: Metric) -> pd.DataFrame:
     """The comparisons of one metric."""
@@ -83,7 +86,8 @@ def change_table(part: Part, metric: Metric, axis: Axis, rows: pd.DataFrame) -> 
         variant = ["" if pd.isna(row[name]) else str(row[name]) for name in apart]
         lines.append([*variant, *place, *cells(metric, row, further)])
     sides = metric.sides if all(metric.sides) else (first["reference"], first["model"])
-    head = [*apart, *where, *sides, "difference" if all(metric.sides) else "change", "interval", "q", "verdict"]
+    variants = ["variant" if name in _PLAIN else name for name in apart]
+    head = [*variants, *where, *sides, "difference" if all(metric.sides) else "change", "interval", "q", "verdict"]
     if not apart and not where:
         head, lines = ["metric", *head], [[metric.title, *line] for line in lines]
     whose = first["model"] if all(metric.sides) else f"{first['model']} minus {first['reference']}"
@@ -157,7 +161,8 @@ def _contrast(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
         largest = "; the largest is" if everywhere else ":"
         return f"In {model}, {metric.title} is described, not tested{largest} {where}.", "described"
     if shown.empty:
-        return f"In {model}, {metric.title} is not shown to differ from 0{everywhere}; largest: {where}.", "undecided"
+        nowhere = "nowhere" if everywhere else "not"
+        return f"In {model}, {metric.title} is {nowhere} shown to differ from 0; largest: {where}.", "undecided"
     verdict = str(top["verdict"])
     text = f"In {model}, {metric.title} is {where}"
     for name, word in ((verdict, "also"), (_OTHER[verdict], "below 0" if verdict == "higher" else "above 0")):
@@ -168,18 +173,21 @@ def _contrast(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
 
 
 def _places(metric: Metric, rows: pd.DataFrame) -> str:
-    """' at layers 2 to 4', ' for mix and top', ' at layer 6 for cls'; empty of a whole model."""
+    """' at layers 2 to 4', ' for input mix', ' at layer 6 (logit lens)'; empty of a whole model."""
     apart = [name for name in _APART if rows[name].notna().any()]
     axes = {axis.name: axis for axis in metric.along}
     found: dict[tuple[str, str], list[float]] = {}
     for _, row in rows.iterrows():
         own = axes.get(row["axis"]) if pd.notna(row["axis"]) else LAYER if pd.notna(row["layer"]) else WHOLE
         axis = own or Axis(str(row["axis"]), str(row["axis"]))
-        variant = ", ".join(f"{name} {row[name]}" for name in apart if pd.notna(row[name]))
+        variant = row[apart].dropna()
+        named = ", ".join(f"{name} {value}" for name, value in variant.items() if name not in _PLAIN)
+        plain = ", ".join(str(value) for name, value in variant.items() if name in _PLAIN)
         at = row["layer"] if axis is LAYER else 0.0 if axis is WHOLE else row["x"]
-        found.setdefault((variant, axis.name), []).append(float(at))
+        whose = f" for {named}" * bool(named) + f" ({plain})" * bool(plain)
+        found.setdefault((whose, axis.name), []).append(float(at))
     texts = [
-        f"{f' at {numbers.places(axes.get(name, LAYER), at)}' if name else ''}{f' for {variant}' if variant else ''}"
-        for (variant, name), at in found.items()
+        f"{f' at {numbers.places(axes.get(name, LAYER), at)}' if name else ''}{whose}"
+        for (whose, name), at in found.items()
     ]
     return f" {listing([text.strip() for text in texts])}" if any(texts) else ""

@@ -69,7 +69,8 @@ def section(reading: Reading, part: Part, title: str, notes_too: bool = True) ->
 
 def lead_of(part: Part, title: str) -> str:
     """What a finding of this part is about."""
-    return f"{title.rstrip('?')}: {part.title}" if part.title else title
+    between = " \N{EN DASH} " if ":" in title else ": "
+    return f"{title.rstrip('?')}{between}{part.title}" if part.title else title
 
 
 def curve_blocks(reading: Reading, part: Part, metric: Metric, axis: Axis) -> Iterator[Block]:

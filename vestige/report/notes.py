@@ -60,7 +60,7 @@ def best(metric: Metric, axis: Axis, curve: pd.DataFrame, whose: str) -> str:
     at = curve["value"].idxmin() if lowest else curve["value"].idxmax()
     top, worse = curve.loc[at], "higher" if lowest else "lower"
     text = f"{capital(metric.title)} of {whose} is {'lowest' if lowest else 'highest'} at {numbers.places(axis, [at])}"
-    text += f" ({level(metric, top)})"
+    text += f", {level(metric, top)}"
     if not has_interval(top):
         return f"{text}."
     apart = [below(top, other) if lowest else below(other, top) for _, other in curve.iterrows()]

@@ -71,8 +71,13 @@ def _written(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _said(key: str, value: str) -> str:
+    """'tolerance 0.1', 'with context', 'without context'."""
+    return f"{'with' if value == 'True' else 'without'} {key}" if value in ("True", "False") else f"{key} {value}"
+
+
 def _name(analysis: str, parameters: Mapping[str, Any], varying: list[str]) -> str:
     named = [form.format(parameters[key]) for key, form in _ALWAYS_NAMED.items() if key in parameters]
     written = {key: _written(parameters[key]) for key in varying if key in parameters}
-    further = [f"{key} {value}" for key, value in written.items() if key not in _ALWAYS_NAMED]
+    further = [_said(key, value) for key, value in written.items() if key not in _ALWAYS_NAMED]
     return ", ".join(named + further) or analysis

@@ -4,12 +4,12 @@ What is compared becomes an ordinary study: models and corpora keep the names an
 given by, so that each is loaded when it is read, in whatever process reads it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
-
-from transformers import PreTrainedModel
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vestige.analyses import analysis_names, find_analysis
 from vestige.analyses.base import Analysis
@@ -26,7 +26,10 @@ from vestige.study.finished import StudyRun
 from vestige.study.run import Study
 from vestige.study.spec import make_spec
 
-ModelLike: TypeAlias = str | Path | PreTrainedModel | Encoder
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+ModelLike: TypeAlias = "str | Path | PreTrainedModel | Encoder"
 PREFERRED_TASKS = ("xpos", "upos", "deprel", "chunk", "semtag", "pos")
 TWIN = "random twin"
 CUT = {"test": 0.2, "dev": 0.1}
@@ -131,6 +134,8 @@ def _source(model: ModelLike) -> str:
 
 
 def _encoder(model: Any, name: str, tokenizer: Any, device: str) -> Encoder:
+    from transformers import PreTrainedModel  # modelling code takes seconds to import; folders are left to workers
+
     if isinstance(model, PreTrainedModel):
         return load_model(model, tokenizer=tokenizer, name=name, device=device)
     return model

@@ -58,6 +58,8 @@ ANALYSES = {
     "v_information": {**WORDS, "tolerance": 0.1, "resamples": 20, "least_words": 20},
     "weights": {},
 }
+MORE = [{"v_information": {**ANALYSES["v_information"], "context": False, "probe": "mlp", "hidden": 8, "seeds": 2}}]
+"""Other settings, under which an analysis declares and leaves something else."""
 
 
 def write_pairs(folder) -> None:
@@ -89,7 +91,7 @@ def run(tmp_path_factory) -> StudyRun:
             "opinions": {"name": "opinions", "sample": few},
             "pairs": {"files": str(folder / "pairs"), "format": "blimp"},
         },
-        "analyses": [{name: asked} for name, asked in ANALYSES.items()],
+        "analyses": [*({name: asked} for name, asked in ANALYSES.items()), *MORE],
         "compare": {"resamples": 99},
     }
     return Study.from_dict(raw, folder / "run", cache=folder / "cache").run(jobs=2)

@@ -36,7 +36,7 @@ def bare(family="bert"):
 
 
 def test_a_model_without_a_head_says_what_it_cannot_do():
-    with pytest.raises(AnalysisError, match="bare has no language-model head, so perplexity and minimal_pairs"):
+    with pytest.raises(AnalysisError, match="bare has no language-model head, so it says nothing of tokens"):
         Perplexity(**SHORT).run(tiny_lm.inputs(bare()))
 
 

@@ -14,7 +14,9 @@ from vestige.analyses.metric import LAYER, WHOLE, Axis, Metric
 from vestige.comparison.estimators import Mean
 from vestige.report import notes, numbers
 from vestige.report.curves import baselines, curve_frame, grids, named_series
-from vestige.report.default import page
+from vestige.report.default import lead_of, page
+from vestige.report.drawing.curves import wrapped
+from vestige.report.drawing.parts import place_axis
 from vestige.report.front import take_opening
 from vestige.report.html import render
 from vestige.report.markdown import render as render_markdown
@@ -162,16 +164,21 @@ class TestSentences:
         made = [*two(), *(row | {"input": "mix", "layer": None} for row in two()[:1])]
         table = changed(["unchanged", "undecided", "higher"]).assign(input=[None, None, "mix"], layer=[0, 1, pd.NA])
         assert "than in base for input mix (7.00" in said(page_in(made, table))[0]
+        made = [row | {"subset": "logit lens"} for row in two()]
+        table = changed(["unchanged", "undecided", "higher"]).assign(subset="logit lens")
+        text = said(page_in(made, table))[0]
+        assert "than in base at layer 2 (logit lens) (7.00" in text and "at the embeddings (logit lens)." in text
+        assert "subset" not in text
         assert numbers.places(FROZEN, [3, -1]) == "blocks frozen \u22121 and 3"
 
     def test_a_best_place_is_told_with_those_that_are_not_shown_to_be_worse(self):
         made = rows({-1: 0.80, 0: 0.801, 1: 0.795, 2: 0.60}, "score", 0.01, axis="frozen_blocks")
         assert said(page_in(made)) == [
-            "Score of base is highest at blocks frozen 0 (80.1 (79.1 to 81.1)); blocks frozen \u22121 and 1 are not "
+            "Score of base is highest at blocks frozen 0, 80.1 (79.1 to 81.1); blocks frozen \u22121 and 1 are not "
             "shown to be lower."
         ]
         without = [{**row, "low": None, "high": None} for row in made]
-        assert said(page_in(without)) == ["Score of base is highest at blocks frozen 0 (80.1)."]
+        assert said(page_in(without)) == ["Score of base is highest at blocks frozen 0, 80.1."]
 
     def test_the_range_of_a_few_runs_is_no_interval(self):
         made = [
@@ -179,12 +186,26 @@ class TestSentences:
             for run in (0, 1)
             for row in rows({0: 0.7 + run / 100, 1: 0.9}, "score", axis="frozen_blocks", tune_seed=run)
         ]
-        assert said(page_in(made))[0].endswith("is highest at blocks frozen 1 (90.0 (90.0 to 90.0)).")
+        assert said(page_in(made))[0].endswith("is highest at blocks frozen 1, 90.0 (90.0 to 90.0).")
 
     def test_layers_that_are_not_shown_to_differ_are_told_so(self):
         near = said(page_in(rows({0: 0.5, 1: 0.6}, half=0.2)))[0]
         assert near.endswith("highest at layer 1, 0.60 (0.40 to 0.80): no layer is shown to differ from another.")
         assert not said(page_in(rows({0: 0.1, 1: 0.9}, half=0.2)))[0].endswith("another.")
+
+
+def test_a_title_with_a_colon_is_followed_by_a_dash():
+    (part,) = reading(two()).parts("theirs")
+    assert lead_of(part, "How much?") == f"How much: {part.title}"
+    assert lead_of(part, "Lens: what it says") == f"Lens: what it says \N{EN DASH} {part.title}"
+
+
+def test_axes_show_places_as_they_are_and_long_titles_in_lines():
+    """An axis without a precision of its own would show 0.25 as 0.3."""
+    assert place_axis([0, 0.25, 1], "g").to_dict()["axis"]["format"] == ".4~g"
+    assert place_axis([0, 1, 2], "layer").to_dict()["axis"]["format"] == "d"
+    lines = wrapped("recovered share of the change of the language model's loss (%)")
+    assert len(lines) == 2 and max(map(len, lines)) <= 42 and wrapped("loss (nats)") == ["loss (nats)"]
 
 
 class TestPage:

@@ -242,6 +242,11 @@ def test_a_setting_with_several_values_is_named_in_words() -> None:
         "inputs mix",
         "inputs not set",
     ]
+    cells = cells_frame({"probe": "linear", "context": True}, {"probe": "mlp", "context": False})
+    assert [setting.name for setting in read_settings(cells).values()] == [
+        "linear probe, with context",
+        "mlp probe, without context",
+    ]
 
 
 def limits_of(frames: Frames, **other: object) -> list[str]:

@@ -25,7 +25,7 @@ def group(kind: str, label: str, change: float, verdict: str, layer: int = 2, q:
     return table.assign(layer=layer, subset=kind, label=label, items=200, q=q, margin=0.05)
 
 
-def reading(*tables: pd.DataFrame, word: str = "swims") -> Reading:
+def reading(*tables: pd.DataFrame, word: str = "swims", probe: str = "linear") -> Reading:
     rows = [
         {"model": model, "cell": f"{model}-0", "metric": "information", "layer": layer, "value": 3.0 - 0.1 * layer}
         for model in ("base", "tuned")
@@ -42,7 +42,7 @@ def reading(*tables: pd.DataFrame, word: str = "swims") -> Reading:
     lock = {**lock_of(twin=False), "declared": declared({}, analysis="v_information")}
     kept = {"tuned-0": examples(word)}
     return Reading(
-        run_frame(rows, **WHERE), found, cells_frame({}, analysis="v_information"), lock,
+        run_frame(rows, **WHERE), found, cells_frame({"probe": probe}, analysis="v_information"), lock,
         kept=lambda name: kept if name == "examples" else {},
     )  # fmt: skip
 
@@ -73,6 +73,30 @@ def test_what_is_gained_too():
     alone = contrast("lost", [0.0] * 3, ["undecided"] * 3)
     (said,) = page(reading(alone, gained), "v_information").answers
     assert said.text.startswith("Linear probes read 0.021 bits per word") and said.kind == "higher"
+
+
+def test_the_family_of_probes_is_named_where_its_bits_are():
+    found = page(reading(LOST, GAINED, probe="mlp"), "v_information")
+    (said,), (limit,) = found.answers, found.limits
+    assert said.text.startswith(
+        "Probes with a hidden layer read up to 0.131 bits per word about part of speech (layers"
+    )
+    assert "those that probes with a hidden layer find" in limit and "linear" not in found.lede + limit
+    assert "linear probes find" in page(reading(LOST, GAINED), "v_information").limits[0]
+
+
+def test_two_families_are_two_answers():
+    both, other = reading(LOST, GAINED), contrast("lost", [0.0, 0.0, 0.2], ["unchanged", "unchanged", "higher"])
+    tables = replace(
+        both,
+        results=pd.concat([both.results, both.results.assign(params="p1")], ignore_index=True),
+        comparisons=pd.concat([both.comparisons, other.assign(params="p1")], ignore_index=True),
+        cells=cells_frame({"probe": "linear"}, {"probe": "mlp"}, analysis="v_information"),
+        lock={**both.lock, "declared": declared({}, {}, analysis="v_information")},
+    )
+    linear, mlp = page(tables, "v_information").answers
+    assert linear.text.startswith("Linear probes read up to 0.131 bits per word about part of speech (layers 1")
+    assert mlp.text.startswith("Probes with a hidden layer read 0.200 bits per word about part of speech (layer 2)")
 
 
 def test_without_a_verdict_nothing_opens_it():

@@ -25,7 +25,13 @@ from vestige.models.encoders.huggingface import HuggingFaceEncoder
 from vestige.models.encoders.reading import Reading
 from vestige.models.encoders.telmo import is_telmo, load_telmo
 from vestige.models.files.sources import is_folder, model_folder
-from vestige.models.files.weights import check_config, check_nothing_left, check_weight_files, compare_with_files
+from vestige.models.files.weights import (
+    INSTEAD,
+    check_config,
+    check_nothing_left,
+    check_weight_files,
+    compare_with_files,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -172,6 +178,16 @@ def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> PreTrainedT
     return tokenizer
 
 
+def _way_out(error: Exception) -> str:
+    """What to do where transformers cannot load a folder."""
+    if "trust_remote_code" in str(error):
+        return _AS_CODE
+    if isinstance(error, ImportError):
+        quantised = f", or {INSTEAD}" if "quanti" in str(error) else ""
+        return f"install the package that it names{quantised}"
+    return "check that the folder is whole, and its config.json"
+
+
 def load_backbone(
     folder: Path,
     dtype: torch.dtype,
@@ -207,9 +223,7 @@ def load_backbone(
     except Exception as error:
         raise ModelError(
             f"{folder}: transformers cannot load it ({type(error).__name__}: {error})",
-            fix=_AS_CODE
-            if "trust_remote_code" in str(error)
-            else "check that the folder is whole, and its config.json",
+            fix=_way_out(error),
         ) from error
     only_encoder = whole.config.is_encoder_decoder and reading.part == "encoder" and not head
     unread = ("pooler.", "decoder.") if only_encoder else ("pooler.",)

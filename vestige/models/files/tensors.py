@@ -13,12 +13,11 @@ from vestige.errors import ModelError
 from vestige.files import load_json, read_file
 from vestige.models.encoders.encoder import Encoder
 from vestige.models.files.sources import model_folder
-from vestige.models.files.weights import check_weight_files, stored_tensors
+from vestige.models.files.weights import INSTEAD, check_weight_files, stored_tensors
 
 _DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _BUFFERS = re.compile(r"inv_freq$|masked_bias$|position_ids$|(?:^|\.)attn\.bias$|num_batches_tracked$")
 """Numbers that nobody learns: frequencies of rotary positions, masks that old files hold."""
-_INSTEAD = "compare the weights as they were before they were quantised"
 
 
 class Weights(Protocol):
@@ -61,7 +60,7 @@ class FolderWeights:
         if kind in _DTYPES:
             self.shapes[name], self._files[name], self._dtypes[name] = shape, file, _DTYPES[kind]
         elif kind.startswith("F") or (len(shape) > 1 and name.endswith("weight")):
-            raise ModelError(f"{file}: {name} is quantised ({kind})", fix=_INSTEAD)
+            raise ModelError(f"{file}: {name} is quantised ({kind})", fix=INSTEAD)
 
     def dtype(self, name: str) -> torch.dtype:
         return self._dtypes[name]
@@ -151,7 +150,7 @@ def _check_plain(folder: Path) -> None:
     quantised = config.get("quantization_config") if isinstance(config, dict) else None
     if quantised:
         how = quantised.get("quant_method", "somehow") if isinstance(quantised, dict) else quantised
-        raise ModelError(f"{folder}: its weights are quantised ({how})", fix=_INSTEAD)
+        raise ModelError(f"{folder}: its weights are quantised ({how})", fix=INSTEAD)
 
 
 def _parameters(model: Any, name: str, adapted: bool) -> dict[str, Tensor]:
@@ -169,7 +168,7 @@ def _parameters(model: Any, name: str, adapted: bool) -> dict[str, Tensor]:
         if tensor.dtype in _DTYPES.values():
             found[plain] = tensor
         elif tensor.dim() > 1:
-            raise ModelError(f"{name}: {key} is quantised ({tensor.dtype})", fix=_INSTEAD)
+            raise ModelError(f"{name}: {key} is quantised ({tensor.dtype})", fix=INSTEAD)
     return found
 
 

@@ -18,6 +18,8 @@ from vestige.files import check_file, load_json, read_file
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+INSTEAD = "take the weights as they were before they were quantised"
+"""What to do about quantised weights."""
 _SHARED_LAYERS = 200
 """ALBERT and its kin use one layer's weights many times, but no more often than this."""
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -131,6 +133,8 @@ def compare_with_files(model: PreTrainedModel, folder: Path) -> None:
                     continue
                 stored = tensors.get_tensor(key)
                 compared += 1
+                if name in trained and stored.element_size() == 1 != loaded[name].element_size():
+                    raise ModelError(f"{folder}: {key} of {file.name} is quantised ({stored.dtype})", fix=INSTEAD)
                 if name in trained and not torch.isfinite(stored).all():
                     raise ModelError(
                         f"{folder}: {key} of {file.name} holds NaN or infinite values",

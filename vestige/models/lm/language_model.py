@@ -41,8 +41,8 @@ def language_model(encoder: object, name: str) -> HuggingFaceEncoder:
     if not isinstance(encoder, HuggingFaceEncoder) or encoder.config.is_encoder_decoder:
         what = "the model itself is missing" if encoder is None else "it is neither a masked nor a causal model"
         raise AnalysisError(
-            f"{name}: {what}, so perplexity and minimal_pairs cannot be computed",
-            fix="leave these analyses out for this model",
+            f"{name}: {what}, so there is no language model to be asked",
+            fix="leave analyses of language models out for it: perplexity, minimal_pairs, patching, lens, output_drift",
         )
     return encoder
 
@@ -148,8 +148,9 @@ def head_of(encoder: HuggingFaceEncoder, embeddings: Tensor | None = None) -> Wh
     """The head the encoder was loaded with; `embeddings` replace the ones its scores are tied to."""
     if encoder.head is None:
         raise AnalysisError(
-            f"{encoder.name} has no language-model head, so perplexity and minimal_pairs cannot be computed",
-            fix="load a checkpoint that holds its head (head=True), name a head_file, or leave these analyses out",
+            f"{encoder.name} has no language-model head, so it says nothing of tokens",
+            fix="load a checkpoint that holds its head (head=True), name a head_file, or leave analyses of language "
+            "models out",
         )
     if embeddings is None:
         return WholeHead(encoder.head)

@@ -1,18 +1,19 @@
 """A probe with one hidden layer: is a property gone from a layer, or only no longer linear in it?
 
 All layers and seeds are trained together by Adam over shuffled mini-batches; every (layer, seed)
-keeps its own best weights by accuracy on the dev rows, and training ends when none has improved
-for `patience` epochs. The problem is not convex: there is no certificate, only the dev curve.
+keeps its own best weights by accuracy (or cross-entropy) on the dev rows, and training ends when none has
+improved for `patience` epochs. The problem is not convex: there is no certificate, only the dev curve.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from vestige.probes.problem import Features
+from vestige.probes.visit import Rows
 
 MIN_STEPS = 32
 """Steps an epoch has at least: on few rows, batches are smaller."""
@@ -27,6 +28,8 @@ class MlpRecipe:
     batch: int = 512
     max_epochs: int = 40
     patience: int = 4
+    kept_by: Literal["accuracy", "loss"] = "accuracy"
+    """What tells on dev which epoch's weights are best; rows whose label train lacks are wrong, or have no loss."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class MlpFit:
     seeds: int
     epochs: int
 
-    def log_probabilities(self, layers: Sequence[Features]) -> Tensor:
+    def log_probabilities(self, layers: Sequence[Rows]) -> Tensor:
         """(layers, seeds, rows, classes)."""
         found = []
         for index, features in enumerate(layers):
@@ -50,9 +53,9 @@ class MlpFit:
 
 
 def solve_mlp(
-    layers: Sequence[Features],
+    layers: Sequence[Rows],
     labels: Tensor,
-    dev_layers: Sequence[Features],
+    dev_layers: Sequence[Rows],
     dev_labels: Tensor,
     classes: int,
     recipe: MlpRecipe,
@@ -63,7 +66,7 @@ def solve_mlp(
     parameters = _initial(len(layers), layers[0].width, classes, recipe.hidden, seeds)
     optimiser = torch.optim.Adam(parameters, lr=recipe.rate)
     best = [p.clone() for p in parameters]
-    best_accuracy = torch.full((len(layers) * len(seeds),), -1.0)
+    best_score = torch.full((len(layers) * len(seeds),), -torch.inf)
     rows = labels.shape[1]
     batch_rows = min(recipe.batch, max(1, rows // MIN_STEPS))
     orders = [np.random.default_rng([seed, rows]) for seed in seeds]
@@ -78,15 +81,24 @@ def solve_mlp(
                 parameter.grad = gradient
             optimiser.step()
         epoch += 1
-        predicted = MlpFit(tuple(parameters), len(seeds), epoch).log_probabilities(dev_layers).argmax(-1)
-        accuracy = (predicted == dev_labels).float().mean(-1).flatten()
-        better = accuracy > best_accuracy
+        log_p = MlpFit(tuple(parameters), len(seeds), epoch).log_probabilities(dev_layers)
+        score = _score(log_p, dev_labels, recipe.kept_by).flatten()
+        better = score > best_score
         for kept, parameter in zip(best, parameters, strict=True):
             kept[better] = parameter[better]
-        best_accuracy = torch.maximum(best_accuracy, accuracy)
+        best_score = torch.maximum(best_score, score)
         stale = 0 if bool(better.any()) else stale + 1
         tick()
     return MlpFit(tuple(best), len(seeds), epoch)
+
+
+def _score(log_p: Tensor, labels: Tensor, by: Literal["accuracy", "loss"]) -> Tensor:
+    """(layers, seeds): the higher, the better; log_p (layers, seeds, rows, classes), labels (seeds, rows)."""
+    if by == "accuracy":
+        return (log_p.argmax(-1) == labels).float().mean(-1)
+    gold = labels.clamp(min=0).expand(log_p.shape[:-1]).unsqueeze(-1)
+    known = labels >= 0
+    return (log_p.gather(-1, gold).squeeze(-1) * known).sum(-1) / known.sum(-1)
 
 
 def _initial(layers: int, width: int, classes: int, hidden: int, seeds: Sequence[int]) -> list[Tensor]:

@@ -1,5 +1,6 @@
 """Charts of curves along any axis, of changes with their intervals, and maps of two axes."""
 
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
 import altair as alt
@@ -15,6 +16,8 @@ _VISIBLE = 0.3
 """A level line is drawn only where the curves still fill this share of the axis."""
 _WORD = 72
 """Pixels of a column whose head is a word."""
+_LINE = 42
+"""Letters along a vertical axis."""
 _ROOM = 0.02
 """Curves flatter than this share of their level are not stretched over the whole height."""
 
@@ -40,12 +43,12 @@ def curves_chart(
     colour = alt.Color("series:N", scale=alt.Scale(domain=order, range=colours), legend=above)
     dash = alt.StrokeDash("series:N", scale=alt.Scale(domain=order, range=dashes), legend=above)
     x, title, form = place_axis(frame["x"], axis.title), axis_title(metric), f".{metric.decimals}f"
-    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False, nice=True, padding=8))
+    y = alt.Y("value:Q", title=wrapped(title), scale=alt.Scale(zero=False, nice=True, padding=8))
     base = alt.Chart(frame).encode(x=x, color=colour)
     seen = [tip("series:N", what), tip("x:Q", axis.title, "~g"), tip("value:Q", title, form)]
     parts = []
     if frame["low"].notna().any():
-        parts.append(base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", title=title), y2="high:Q"))
+        parts.append(base.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", title=wrapped(title)), y2="high:Q"))
         seen += [tip("low:Q", "from", form), tip("high:Q", "to", form)]
     parts.append(base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash))
     parts.append(base.mark_point(filled=True, size=42, opacity=1).encode(y=y, tooltip=seen))
@@ -55,6 +58,11 @@ def curves_chart(
         told = [tip("series:N", what), tip("value:Q", title, form)]
         parts.append(rule.encode(y=y, color=colour, strokeDash=dash, tooltip=told))
     return finish(alt.layer(*parts), 270, description)
+
+
+def wrapped(title: str) -> list[str]:
+    """The title of a vertical axis in lines that are no longer than the axis."""
+    return textwrap.wrap(title, _LINE)
 
 
 def fitting(frame: pd.DataFrame, levels: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:

@@ -54,6 +54,10 @@ def tip(field: str, title: str, form: str | None = None) -> alt.Tooltip:
     return alt.Tooltip(field, title=title, format=form) if form else alt.Tooltip(field, title=title)
 
 
+TICK = ".4~g"
+"""0.25 as it is: without a precision of its own, an axis rounds its ticks to the width of a step."""
+
+
 def place_axis(places: Iterable[float], title: str, field: str = "x") -> alt.X:
     """The axis of layers, blocks, shares: a tick at every place that was measured."""
     ticks = sorted({float(place) for place in places})
@@ -62,7 +66,7 @@ def place_axis(places: Iterable[float], title: str, field: str = "x") -> alt.X:
         f"{field}:Q",
         title=title,
         scale=alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, padding=14),
-        axis=alt.Axis(values=ticks, format="d" if whole else "~g", grid=False, labelOverlap=True),
+        axis=alt.Axis(values=ticks, format="d" if whole else TICK, grid=False, labelOverlap=True),
     )
 
 

@@ -1,7 +1,7 @@
 """V-information: bits that came or went, and an explorer of the words and constructions behind them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -36,7 +36,7 @@ def page(reading: Reading, analysis: str) -> Page:
         reading,
         analysis,
         title="How many bits are lost and gained?",
-        lede="V-information is what a linear probe knows of a property, in bits per word: how much less uncertain a "
+        lede="V-information is what a probe knows of a property, in bits per word: how much less uncertain a "
         "label is to it than to one that knows the shares of labels alone. Lost is what the base's layer adds to the "
         "tuned layer of the same number, gained what the tuned layer adds to the base's: both can happen where the "
         "V-information of the two is the same.",
@@ -47,13 +47,23 @@ def page(reading: Reading, analysis: str) -> Page:
         _explore(reading, part, section, default.lead_of(part, found.title))
         section.blocks += list(_single_words(part, examples))
     found.answers = _answers(reading, parts)
-    if any("lost" in set(part.rows["metric"]) for part in parts):
-        found.limits = [
-            "Bits lost and gained are those that linear probes find with this much training data: a property that is "
-            "written differently, so that no linear probe reads it, counts as lost; a second view of a property that "
-            "each model shows only noisily counts as lost and gained at once."
-        ]
+    both = [part for part in parts if "lost" in set(part.rows["metric"])]
+    if both:
+        found.limits = [_limit(dict.fromkeys(map(_probes, both)))]
     return found
+
+
+def _probes(part: Part) -> str:
+    """The family of probes, as the subject of a sentence."""
+    return "probes with a hidden layer" if part.setting.probe == "mlp" else "linear probes"
+
+
+def _limit(families: Iterable[str]) -> str:
+    return (
+        f"Bits lost and gained are those that {listing(list(families))} find with this much training data: a property "
+        "that is written differently, so that no such probe reads it, counts as lost; a second view of a property that "
+        "each model shows only noisily counts as lost and gained at once."
+    )
 
 
 def _explore(reading: Reading, part: Part, section: Section, lead: str) -> None:
@@ -177,19 +187,26 @@ def _bits(before: float, after: float) -> list[str]:
 def _answers(reading: Reading, parts: Sequence[Part]) -> list[Answer]:
     """Of every tuned model a sentence over all tasks: what it lost and what it gained, where a test shows it."""
     models = dict.fromkeys(model for part in parts for model in part.models if model not in reading.twins)
-    found = []
-    for model in models:
-        lost, gained = ([_bits_of(part, model, name) for part in parts] for name in ("lost", "gained"))
-        lost, gained = [one for one in lost if one], [one for one in gained if one]
-        said = [f"{listing(lost)} from the base\u2019s layers that the tuned ones do not give"] if lost else []
-        said += [f"{listing(gained)} from the tuned layers that the base\u2019s do not give"] if gained else []
-        if said:
-            text = f"Linear probes read {', and '.join(said)}."
-            found.append(Answer("kind", model, text, "lower" if lost else "higher"))
-        elif all(none := [_none(part, model) for part in parts]):
-            text = f"No V-information about {listing(none)} is lost or gained at any layer, within the margin."
-            found.append(Answer("kind", model, text, "unchanged"))
-    return found
+    families = dict.fromkeys(map(_probes, parts))
+    of = {one: [part for part in parts if _probes(part) == one] for one in families}
+    made = [_answer(model, family, of[family], len(of) > 1) for model in models for family in families]
+    return [one for one in made if one is not None]
+
+
+def _answer(model: str, family: str, parts: Sequence[Part], several: bool) -> Answer | None:
+    """Of one family of probes; `several`: there are others."""
+    lost, gained = ([_bits_of(part, model, name) for part in parts] for name in ("lost", "gained"))
+    lost, gained = [one for one in lost if one], [one for one in gained if one]
+    said = [f"{listing(lost)} from the base\u2019s layers that the tuned ones do not give"] if lost else []
+    said += [f"{listing(gained)} from the tuned layers that the base\u2019s do not give"] if gained else []
+    if said:
+        text = f"{capital(family)} read {', and '.join(said)}."
+        return Answer("kind", model, text, "lower" if lost else "higher")
+    if all(none := [_none(part, model) for part in parts]):
+        to = f" for {family}" if several else ""
+        text = f"No V-information about {listing(none)} is lost or gained{to} at any layer, within the margin."
+        return Answer("kind", model, text, "unchanged")
+    return None
 
 
 def _of(part: Part, model: str, name: str) -> pd.DataFrame:
@@ -220,5 +237,6 @@ def _none(part: Part, model: str) -> str:
 
 
 def _task(part: Part) -> str:
-    """The task inside a sentence."""
-    return part.title if part.title[:2].isupper() else part.title[:1].lower() + part.title[1:]
+    """The task inside a sentence, without the setting that its title may name."""
+    title = part.title.removesuffix(f" ({part.setting.name})")
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
