@@ -48,8 +48,8 @@ from vestige.neurons.search import GRID, search_penalties
 from vestige.probes.elastic_net.path import solve_path, steps_for
 from vestige.probes.elastic_net.polish import polish
 from vestige.probes.elastic_net.proximal import Probes, train
-from vestige.probes.products import times_transposed
 from vestige.probes.visit import Frame, Visit
+from vestige.products import times_transposed
 
 LAYER_PASSES, SUBSET_PASSES = 2.0, 1.2
 """Passes over the rows, where ten of NeuroX's reach no better objective (it is printed beside the ratio)."""

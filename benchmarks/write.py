@@ -23,7 +23,7 @@ Written by `python benchmarks/write.py` from `benchmarks/results/`. CPU seconds 
 
 The bound is what the ratio would be if vestige did nothing but the float32 products of its work, at the rate that
 torch's own product has beside it. vestige multiplies with oneDNN where a processor has AVX-512
-(`vestige/probes/products.py`); where that is faster than torch's product, more than all of the bound can be reached.
+(`vestige/products.py`); where that is faster than torch's product, more than all of the bound can be reached.
 
 ## Beside NeuroX
 

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from vestige import products
 from vestige.neurons import ranking
 from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
-from vestige.probes import products, steps
+from vestige.probes import steps
 from vestige.probes.elastic_net.proximal import Probes
-from vestige.probes.products import times_transposed
 from vestige.probes.steps import Moments, Penalties, adam, compiled, gather, largest, softmax_residual
+from vestige.products import times_transposed
 
 P, CLASSES, WIDTH, ROWS = 3, 5, 37, 70
 

@@ -28,7 +28,7 @@ ORDER = (
 )
 """The way of the data; a room may import from rooms to its left, the command line from all."""
 
-FREE = {"errors", "progress", "digest", "cache", "checksums", "files", "version"}
+FREE = {"errors", "progress", "digest", "cache", "checksums", "files", "version", "products"}
 TOP = {"cli", "demo", "doctor", "listing", "__init__"}
 
 

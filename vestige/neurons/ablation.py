@@ -19,8 +19,8 @@ from vestige.errors import AnalysisError
 from vestige.neurons.matrix import Neurons
 from vestige.neurons.rankers.checks import refuse_not_finite
 from vestige.neurons.spread import checked_ids
-from vestige.probes.products import times_transposed
 from vestige.probes.steps import gather, largest
+from vestige.products import times_transposed
 from vestige.representations.store import row_blocks
 
 _ROWS = 1024

@@ -24,6 +24,7 @@ from vestige.models.surgery.anatomy import final_norm, watching
 from vestige.models.tokens.align import SPECIAL, Encode, Encoded, Overflow, align, encode_words, with_sink
 from vestige.models.tokens.chat import encode_chat, frame_of
 from vestige.models.tokens.prefix_space import with_prefix_space
+from vestige.products import faster_linear
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -290,7 +291,7 @@ class HuggingFaceEncoder:
     @torch.inference_mode()
     def _states(self, batch: Sequence[Encoded]) -> tuple[Tensor, ...]:
         norm = None if self.reading.final_norm == "as_is" else self._final_norm
-        with watching({} if norm is None else {norm: self.stack.get_submodule(norm)}) as seen:
+        with faster_linear(), watching({} if norm is None else {norm: self.stack.get_submodule(norm)}) as seen:
             output = self._forward(batch, output_hidden_states=True)
         found = self._layers(output)
         if norm is not None:

@@ -19,9 +19,9 @@ from torch.nn.functional import softplus
 
 from vestige.probes import visit
 from vestige.probes.linear.softmax import Evaluation, Penalty, Truth, duality_gap
-from vestige.probes.products import times_transposed
 from vestige.probes.steps import compiled
 from vestige.probes.visit import BLOCK_BYTES, Frame, Rows
+from vestige.products import times_transposed
 
 TOGETHER = 1024
 """Weights of one quadratic model."""

@@ -22,8 +22,8 @@ from vestige.cache import read_checked, write_checked
 from vestige.errors import AnalysisError
 from vestige.probes.elastic_net.proximal import Form, Probes, train
 from vestige.probes.problem import BLOCK, check_labels
-from vestige.probes.products import times_transposed
 from vestige.probes.visit import Frame, Rows, Visit, sample_rows
+from vestige.products import times_transposed
 
 SLACK = 5e-3
 """Nats per word that a pair may lose by taking its neighbour's solution."""

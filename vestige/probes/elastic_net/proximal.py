@@ -19,9 +19,9 @@ from torch import Tensor
 
 from vestige.errors import AnalysisError
 from vestige.probes.problem import log_shares
-from vestige.probes.products import times_transposed
 from vestige.probes.steps import Moments, Penalties, adam, softmax_residual
 from vestige.probes.visit import Frame, refuse_diverged
+from vestige.products import times_transposed
 
 Form = Literal["squared", "norm"]
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from vestige.probes.linear.softmax import Penalty, evaluate
 from vestige.probes.problem import Features, Fit
-from vestige.probes.products import times_transposed
 from vestige.probes.steps import Moments, Penalties, adam, softmax_residual
+from vestige.products import times_transposed
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vestige.probes.products import times_transposed
+from vestige.products import times_transposed
 
 PER_UNIT = 3
 """Rows that a block is made of, for every unit of the rows."""

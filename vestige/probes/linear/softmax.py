@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from vestige.probes.problem import check_labels
-from vestige.probes.products import times_transposed
 from vestige.probes.visit import Rows
+from vestige.products import times_transposed
 
 ROWS = 1024
 """Rows of a product: with these the logits of a block stay in a processor's cache."""
