@@ -4,6 +4,7 @@ python benchmarks/write.py
 """
 
 import json
+import math
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -358,6 +359,44 @@ def large_finding(row: Row) -> str:
     return f"RSA {min(row['rsa']):.2f} to {max(row['rsa']):.2f}"
 
 
+def growth_section(result: Row | None) -> str:
+    if result is None:
+        return ""
+    usual = ", ".join(f"{size:,} {axis}" for axis, size in result["usual"].items())
+    lines = [
+        "## Growth",
+        "",
+        f"A converged probe of {result['width']} units (`benchmarks/growth.py`), one thread: {usual}, and one of these "
+        f"changed. CPU seconds are the median of {result['repeats']} runs, with the least and the most. Memory is "
+        "anonymous, the rows among it. An exponent of 1 is linear.",
+        "",
+        "| | | CPU s | passes | memory, GB |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {row['axis']} | {row['value']:,} | {row['seconds']:.2f} ({row['least']:.2f} to {row['most']:.2f}) | "
+            f"{row['passes']:.0f} | {row['gigabytes']:.2f} |"
+            for row in result["rows"]
+        ),
+        "",
+        "| | exponent of time | of time a pass | of memory |",
+        "|---|---|---|---|",
+    ]
+    for axis in result["usual"]:
+        mine = [row for row in result["rows"] if row["axis"] == axis]
+        each = [{**row, "pass": row["seconds"] / row["passes"]} for row in mine]
+        slopes = " | ".join(f"{slope(each, name):.2f}" for name in ("seconds", "pass", "gigabytes"))
+        lines.append(f"| {axis} | {slopes} |")
+    return "\n".join(lines)
+
+
+def slope(rows: list[Row], name: str) -> float:
+    """Of the logarithms, by least squares."""
+    x, y = ([math.log(row[key]) for row in rows] for key in ("value", name))
+    across, up = (sum(values) / len(rows) for values in (x, y))
+    above = sum((one - across) * (other - up) for one, other in zip(x, y, strict=True))
+    return above / sum((one - across) ** 2 for one in x)
+
+
 def further_section(similarity: Row | None, structural: Row | None, description: Row | None) -> str:
     """Other analyses, each beside the plain way to compute the same."""
     lines = [
@@ -487,6 +526,7 @@ def main() -> None:
                 *map(overlap, results),
                 extraction_section(extraction),
                 large_section(large),
+                growth_section(load("growth")),
                 further_section(similarity, load("structural"), load("description")),
                 attention_section(load("attention"), load("sweep")),
                 training_section(load("training")),

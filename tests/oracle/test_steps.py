@@ -10,7 +10,7 @@ from vestige.neurons.ablation import ablate
 from vestige.neurons.matrix import Neurons
 from vestige.probes import steps
 from vestige.probes.elastic_net.proximal import Probes
-from vestige.probes.steps import Moments, Penalties, adam, compiled, gather, largest, softmax_residual
+from vestige.probes.steps import Moments, Penalties, adam, compiled, gather, largest, softmax_residual, softmax_sums
 from vestige.products import times_transposed
 
 P, CLASSES, WIDTH, ROWS = 3, 5, 37, 70
@@ -54,6 +54,27 @@ class TestResidual:
         found = softmax_residual(logits, torch.zeros(CLASSES), gold, CLASSES)
         assert found[:, 7].isnan().all() and found[:, 9].isnan().any()
         assert found[:, [0, 8]].isfinite().all()
+
+
+class TestSums:
+    @pytest.mark.parametrize("size", [1.0, 40.0])
+    def test_loss_entropy_and_sums_are_those_of_float64(self, plain, size):
+        logits, biases = size * numbers(P * CLASSES, ROWS), numbers(P * CLASSES)
+        gold = torch.randint(CLASSES, (P, ROWS), generator=torch.Generator().manual_seed(1))
+        log_p = (logits + biases.unsqueeze(1)).double().view(P, CLASSES, ROWS).log_softmax(1)
+        p, one = log_p.exp(), torch.nn.functional.one_hot(gold, CLASSES).transpose(1, 2)
+
+        def run() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            sums, of_classes = torch.ones(2, P, dtype=torch.float64), torch.ones(2, P * CLASSES, dtype=torch.float64)
+            found = softmax_sums(logits.clone(), biases, gold, CLASSES, sums, of_classes)
+            return found, sums - 1, of_classes - 1
+
+        for found, sums, of_classes in (run(), plain(run)):
+            assert (found - (p - one).view(P * CLASSES, ROWS)).abs().max() < 2e-7 * (1 + 4 * size)
+            torch.testing.assert_close(sums[0], -(log_p * one).sum((1, 2)), rtol=1e-6, atol=1e-5 * size)
+            torch.testing.assert_close(sums[1], -(p * log_p).sum((1, 2)), rtol=1e-5, atol=5e-5 * size)
+            torch.testing.assert_close(of_classes[0], (p - p * p).sum(2).view(-1), rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(of_classes[1], (p - one).sum(2).view(-1), rtol=1e-4, atol=1e-3)
 
 
 class TestUpdate:

@@ -16,7 +16,7 @@ _LOWEST, _LOG2E, _ROUND = _single(-87.0), _single(1.44269504), _single(12582912.
 _LN2_HIGH, _LN2_LOW = _single(0.693359375), _single(-2.12194440e-4)
 _P0, _P1, _P2 = _single(1.9875691500e-4), _single(1.3981999507e-3), _single(8.3334519073e-3)
 _P3, _P4, _P5 = _single(4.1665795894e-2), _single(1.6666665459e-1), _single(5.0000001201e-1)
-_ONE = _single(1.0)
+_ZERO, _ONE = _single(0.0), _single(1.0)
 
 
 def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,6 +80,56 @@ def softmax_residual(logits: Any, biases: Any, gold: Any, classes: int) -> None:
         labels = gold[min(probe, len(gold) - 1)]
         for i in range(rows):
             logits[start + labels[i], i] -= share
+
+
+@_kept
+def softmax_sums(logits: Any, biases: Any, gold: Any, classes: int, sums: Any, of_classes: Any) -> None:
+    """See `vestige.probes.steps.softmax_sums`."""
+    columns, rows = logits.shape
+    top, total, weighted = np.empty(rows, np.float32), np.empty(rows, np.float32), np.empty(rows, np.float32)
+    told = np.empty(rows, np.float32)
+    for probe in range(columns // classes):
+        start, end = probe * classes, (probe + 1) * classes
+        top[:] = -np.inf
+        for c in range(start, end):
+            bias, mine = biases[c], logits[c]
+            for i in range(rows):
+                logit = mine[i] + bias
+                mine[i] = logit
+                top[i] = logit if logit > top[i] else top[i]
+        labels = gold[probe]
+        for i in range(rows):
+            told[i] = logits[start + labels[i], i]
+        total[:] = 0
+        weighted[:] = 0
+        for c in range(start, end):
+            mine = logits[c]
+            for i in range(rows):
+                below = mine[i] - top[i]
+                power = _exp(below)
+                mine[i] = power
+                total[i] += power
+                weighted[i] += power * below
+        loss, entropy = 0.0, 0.0
+        for i in range(rows):
+            normaliser = np.log(total[i])
+            loss += normaliser + top[i] - told[i]
+            total[i] = _ONE / total[i]
+            entropy += normaliser - weighted[i] * total[i]
+        sums[0, probe] += loss
+        sums[1, probe] += entropy
+        for c in range(start, end):
+            mine, summed, squared = logits[c], _ZERO, _ZERO
+            for i in range(rows):
+                p = mine[i] * total[i]
+                mine[i] = p
+                summed += p
+                squared += p * p
+            of_classes[0, c] += summed - squared
+            of_classes[1, c] += summed
+        for i in range(rows):
+            logits[start + labels[i], i] -= _ONE
+            of_classes[1, start + labels[i]] -= 1
 
 
 @_kept

@@ -49,6 +49,37 @@ def _softmax_residual(logits: Tensor, biases: Tensor, labels: Tensor, classes: i
     return logits.copy_(p.view(-1, rows).div_(rows))
 
 
+def softmax_sums(
+    logits: Tensor, biases: Tensor, labels: Tensor, classes: int, sums: Tensor, of_classes: Tensor
+) -> Tensor:
+    """Predictions minus labels, in place of the logits (P * classes, rows); and what they add up to.
+
+    biases (P * classes,) are added first; labels (P, rows). To `sums` (2, P) the losses and entropies of the rows are
+    added, to `of_classes` (2, P * classes) the sums of p (1 - p) and of p minus labels; both are float64.
+    """
+    loops = compiled()
+    if loops is None or logits.device.type != "cpu":
+        return _softmax_sums(logits, biases, labels, classes, sums, of_classes)
+    given = (logits.numpy(), biases.numpy(), labels.contiguous().numpy(), classes)
+    loops.softmax_sums(*given, sums.numpy(), of_classes.numpy())
+    return logits
+
+
+def _softmax_sums(
+    logits: Tensor, biases: Tensor, labels: Tensor, classes: int, sums: Tensor, of_classes: Tensor
+) -> Tensor:
+    rows = logits.shape[1]
+    each = logits.add_(biases.unsqueeze(1)).view(-1, classes, rows)
+    normaliser, gold = each.logsumexp(1), labels.unsqueeze(1)
+    p = (each - normaliser.unsqueeze(1)).exp_()
+    sums[0] += (normaliser - each.gather(1, gold).squeeze(1)).sum(1).double()
+    sums[1] += (normaliser - torch.linalg.vecdot(p, each, dim=1)).sum(1).double()
+    of_classes[0] += (p - p * p).sum(2).double().view(-1)
+    p.scatter_add_(1, gold, p.new_full(gold.shape, -1.0))
+    of_classes[1] += p.sum(2).double().view(-1)
+    return logits.copy_(p.view(-1, rows))
+
+
 @dataclass
 class Penalties:
     """How the penalties of P probes enter a step, as rows of one table.

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from vestige.probes.problem import check_labels
+from vestige.probes.steps import softmax_sums
 from vestige.probes.visit import Rows
 from vestige.products import times_transposed
 
@@ -86,25 +87,17 @@ def evaluate(features: Rows, labels: Tensor, weights: Tensor) -> Evaluation:
     probes, extended, classes = weights.shape
     columns, count = probes * classes, len(features)
     matrix = weights.transpose(1, 2).reshape(columns, extended)
-    inner, biases = matrix[:, :-1].contiguous(), matrix[:, -1:].contiguous()
-    loss, entropy = torch.zeros(2, probes, dtype=torch.float64)
-    spread = torch.zeros(probes, classes)
-    gradient, drift = torch.zeros(columns, extended - 1), torch.zeros(columns)
+    inner, biases = matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
+    sums, of_classes = torch.zeros(2, probes, dtype=torch.float64), torch.zeros(2, columns, dtype=torch.float64)
+    gradient = torch.zeros(columns, extended - 1)
     for span, rows in features.blocks(ROWS):
-        size = len(rows)
-        logits = times_transposed(inner, rows).add_(biases).view(probes, classes, size)
-        normaliser = logits.logsumexp(1)
-        gold = labels[:, None, span]
-        p = (logits - normaliser.unsqueeze(1)).exp_()
-        loss += (normaliser - logits.gather(1, gold).squeeze(1)).sum(1).double()
-        entropy += (normaliser - torch.linalg.vecdot(p, logits, dim=1)).sum(1).double()
-        spread += (p - p * p).sum(2)
-        p.scatter_add_(1, gold, p.new_full(gold.shape, -1.0))
-        residual = p.view(columns, size)
+        logits = times_transposed(inner, rows)
+        residual = softmax_sums(logits, biases, labels[:, span], classes, sums, of_classes)
         gradient += times_transposed(residual, rows.T)
-        drift += residual.sum(1)
-    whole = torch.cat([gradient, drift.unsqueeze(1)], dim=1).view(probes, classes, extended).transpose(1, 2)
-    return Evaluation(loss / count, (whole / count).contiguous(), entropy / count, spread / count)
+    whole = torch.cat([gradient, of_classes[1, :, None].float()], dim=1).view(probes, classes, extended)
+    loss, entropy = sums / count
+    spread = (of_classes[0] / count).float().view(probes, classes)
+    return Evaluation(loss, (whole / count).transpose(1, 2).contiguous(), entropy, spread)
 
 
 def duality_gap(at: Evaluation, weights: Tensor, penalty: Penalty, truth: Truth) -> Tensor:
