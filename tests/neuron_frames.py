@@ -143,7 +143,7 @@ def selection_changes(
     p: float,
     expected: float = 0.0,
     half: float = 0.05,
-    beyond: float = 6.0,
+    beyond: float = 10.0,
 ) -> pd.DataFrame:
     """What fine-tuning did to a selection, one value of the mean layer a run; `beyond` is 4 from both ends."""
     rows: list[dict[str, Any]] = []

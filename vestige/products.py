@@ -3,7 +3,9 @@
 torch multiplies float32 matrices with MKL, which on AMD processors leaves half the width of AVX-512 unused. oneDNN,
 which torch has for half precision and convolutions, uses it all: 245 instead of 112 GFLOP/s on one core of an EPYC of
 2024. The operation is the one that torch's own compiler calls for a linear layer. Where a torch or a processor is
-without it, MKL multiplies. The choice depends on the machine alone, so that the same input gives the same bytes.
+without it, MKL multiplies. With several threads MKL multiplies, too: where the system gives oneDNN fewer threads than it
+asked for (a limit, or a library that lets OpenMP decide), it leaves a part of the product unwritten, and says nothing.
+The choice depends on the machine and the threads of a step alone, so that the same input gives the same bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +19,14 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
 
-@cache
 def onednn() -> bool:
-    """Whether oneDNN multiplies float32 here."""
+    """Whether oneDNN multiplies float32 here and now."""
+    return torch.get_num_threads() == 1 and _at_hand()
+
+
+@cache
+def _at_hand() -> bool:
+    """Whether this torch and this processor have it."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -42,7 +49,7 @@ class _FasterLinear(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func is linear and not kwargs and all(given is None or _suits(given) for given in args):
+        if func is linear and onednn() and not kwargs and all(given is None or _suits(given) for given in args):
             return torch.ops.mkldnn._linear_pointwise(*args, *[None] * (3 - len(args)), "none", [], "")
         return func(*args, **(kwargs or {}))
 

@@ -1,5 +1,9 @@
 """Compiled loops against the same operations in torch, NumPy and float64; products against MKL's."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -180,6 +184,17 @@ class TestProducts:
         assert traced.grad is not None
         with pytest.raises(RuntimeError):
             times_transposed(numbers(2, 3), numbers(2, 4))
+
+    def test_they_are_right_where_the_system_gives_fewer_threads_than_torch_asks_for(self):
+        """oneDNN would leave a part of the product unwritten, and say nothing."""
+        code = (
+            "import torch; from vestige.products import faster_linear, times_transposed; torch.set_num_threads(2)\n"
+            "x, w = torch.randn(600, 90), torch.randn(80, 90)\n"
+            "with torch.inference_mode(), faster_linear():\n"
+            "    for found in (times_transposed(x, w), torch.nn.functional.linear(x, w)):\n"
+            "        torch.testing.assert_close(found, (x.double() @ w.double().T).float())"
+        )
+        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "OMP_THREAD_LIMIT": "1"})
 
     def test_without_onednn_they_are_torchs(self, monkeypatch):
         monkeypatch.setattr(products, "onednn", lambda: False)

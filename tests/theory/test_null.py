@@ -36,7 +36,7 @@ ANALYSES = {
     "neurons": {"neurons": {"tasks": ["words/upos"], **QUICK_NEURONS}},
     "information": {"v_information": {"tasks": ["words/upos"], "context": False}},
     "information mlp": {
-        "v_information": {"tasks": ["words/upos"], "context": False, "probe": "mlp", "hidden": 8, "seeds": 2}
+        "v_information": {"tasks": ["words/upos"], "context": False, "probe": "mlp", "hidden": 8, "seeds": 3}
     },
 }
 AXES_MATTER = ("neurons",)

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from vestige.measures.affine import Affine, AffineFitter
-from vestige.probes.linear.converged import ConvergedProbe, converged_probe
+from vestige.probes.linear.converged import ConvergedProbe, chosen_ridge, converged_probe
 from vestige.probes.problem import Features, standard
 from vestige.probes.rows import LabelledRows
 
@@ -53,23 +53,6 @@ def layer_of(rows: LabelledRows, layer: int) -> dict[str, np.ndarray]:
     return {split: found.layer(layer) for split, found in rows.representations.items()}
 
 
-def train_reader(
-    rows: LabelledRows, layer: int, arrays: Mapping[str, np.ndarray], tolerance: float, l2: float | None = None
-) -> Reader:
-    """A converged probe of a layer; `l2`: its ridge, chosen on dev where it is None."""
-    frame, labels = standard(arrays["train"], f"{rows.model}, layer {layer}", rows.scale), rows.labels
-    probe = converged_probe(
-        frame.resident(),
-        labels["train"],
-        frame.like(arrays["dev"]),
-        labels["dev"],
-        len(rows.classes),
-        l2=l2,
-        tolerance=tolerance,
-    )
-    return Reader(probe, frame.like(arrays["train"][:0]))
-
-
 def with_one_ridge(
     sides: tuple[LabelledRows, LabelledRows],
     layer: int,
@@ -77,28 +60,22 @@ def with_one_ridge(
     tolerance: float,
     l2: float | None,
 ) -> tuple[Reader, Reader]:
-    """The probes of base and tuned model under one ridge.
+    """The converged probes of base and tuned model under one ridge.
 
-    Where each prefers another on dev, both are trained under both, and the ridge with the higher mean accuracy on dev
-    is taken, the stronger of two equals. A ridge of its own for each would add a difference that no hidden state made;
-    the base's for both would favour the base.
+    Without `l2` it is the geometric mean of what either would choose on dev. A ridge of its own for each would add a
+    difference that no hidden state made; the base's for both would favour the base.
     """
-    found = tuple(train_reader(rows, layer, mine, tolerance, l2) for rows, mine in zip(sides, arrays, strict=True))
-    ridges = sorted({one.probe.ridge for one in found}, reverse=True)
-    if len(ridges) == 1:
-        return found[0], found[1]
-    best, chosen = -1.0, found
-    for ridge in ridges:
-        both = tuple(
-            one if one.probe.ridge == ridge else train_reader(rows, layer, mine, tolerance, ridge)
-            for one, rows, mine in zip(found, sides, arrays, strict=True)
-        )
-        accuracy = sum(
-            one.accuracy(mine["dev"], rows.labels["dev"]) for one, rows, mine in zip(both, sides, arrays, strict=True)
-        )
-        if accuracy > best:
-            best, chosen = accuracy, both
-    return chosen[0], chosen[1]
+    framed = []
+    for rows, mine in zip(sides, arrays, strict=True):
+        frame = standard(mine["train"], f"{rows.model}, layer {layer}", rows.scale)
+        train, labels = frame.resident(), rows.labels
+        given = (train, labels["train"], frame.like(mine["dev"]), labels["dev"], len(rows.classes))
+        framed.append((frame.like(mine["train"][:0]), given))
+    if l2 is None:
+        chosen = [chosen_ridge(*given, tolerance=tolerance)[0] for _, given in framed]
+        l2 = float(np.exp(np.mean(np.log(chosen))))
+    ours, own = (Reader(converged_probe(*given, l2=l2, tolerance=tolerance), frame) for frame, given in framed)
+    return ours, own
 
 
 def fit_maps(

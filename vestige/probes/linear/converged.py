@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vestige.probes.linear.quasi_newton import Axes, principal_axes
-from vestige.probes.linear.ridge import SLACK, Walk, walk
+from vestige.probes.linear.ridge import SLACK, walk
 from vestige.probes.linear.solver import solve
 from vestige.probes.problem import Features, Fit, log_probabilities
 
@@ -57,19 +57,29 @@ def converged_probe(
     axes = principal_axes(train) if axes is None else axes
     start = None
     if l2 is None:
-        found = _chosen(train, labels, (dev, dev_labels), classes, l1, tolerance, axes)
-        l2 = (STRENGTHS[0] if found is None else found.strength) / len(train)
-        start = found.start if found is not None and len(train) <= ENOUGH else None
+        l2, start = chosen_ridge(train, labels, dev, dev_labels, classes, l1=l1, tolerance=tolerance, axes=axes)
     same = [l1] * len(labels), [l2] * len(labels)
     return ConvergedProbe(solve(train, labels, classes, *same, tolerance=tolerance, start=start, axes=axes), l2)
 
 
-def _chosen(
-    train: Features, labels: Tensor, dev: tuple[Features, Tensor], classes: int, l1: float, tolerance: float, axes: Axes
-) -> Walk | None:
-    """The strength with the least loss on dev; None where nothing can be learnt."""
-    rows = train
-    if len(train) > ENOUGH:
+def chosen_ridge(
+    train: Features,
+    labels: Tensor,
+    dev: Features,
+    dev_labels: Tensor,
+    classes: int,
+    *,
+    l1: float = 0.0,
+    tolerance: float = 1e-2,
+    axes: Axes | None = None,
+) -> tuple[float, Tensor | None]:
+    """The ridge with the least loss on dev, as `converged_probe` takes it, and weights to start from if there are any.
+
+    The strongest where nothing can be learnt, or no word of dev has a label that train has.
+    """
+    rows, labels, few = train, labels.view(1, -1), len(train) <= ENOUGH
+    axes = principal_axes(train) if axes is None else axes
+    if not few:
         which = np.linspace(0, len(train) - 1, ENOUGH).astype(np.int64)
         rows, labels = Features(train.rows(which).numpy()), labels[:, torch.from_numpy(which)].contiguous()
 
@@ -77,4 +87,7 @@ def _chosen(
         ridge = [strength / len(rows)]
         return solve(rows, labels, classes, [l1], ridge, tolerance=SLACK * tolerance, start=start, axes=axes)
 
-    return walk(fit, dev, STRENGTHS, FIRST) if bool((dev[1] >= 0).any()) else None
+    found = walk(fit, (dev, dev_labels), STRENGTHS, FIRST) if bool((dev_labels >= 0).any()) else None
+    if found is None:
+        return STRENGTHS[0] / len(train), None
+    return found.strength / len(train), found.start if few else None
