@@ -3,9 +3,9 @@
 torch multiplies float32 matrices with MKL, which on AMD processors leaves half the width of AVX-512 unused. oneDNN,
 which torch has for half precision and convolutions, uses it all: 245 instead of 112 GFLOP/s on one core of an EPYC of
 2024. The operation is the one that torch's own compiler calls for a linear layer. Where a torch or a processor is
-without it, MKL multiplies. With several threads MKL multiplies, too: where the system gives oneDNN fewer threads than it
-asked for (a limit, or a library that lets OpenMP decide), it leaves a part of the product unwritten, and says nothing.
-The choice depends on the machine and the threads of a step alone, so that the same input gives the same bytes.
+without it, MKL multiplies. So it does with several threads: where the system gives oneDNN fewer of them than it asked
+for (a limit, or a library that lets OpenMP decide), a part of the product stays unwritten, and nothing is said.
+The choice depends on the machine and on the threads of a step alone, so that the same input gives the same bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
