@@ -1,9 +1,11 @@
 """vestige beside NeuroX 1.0.9, one process, one thread, the same activations.
 
-    python benchmarks/neurox.py [--data real|synthetic] [--words 20000] [--pairs 8] [--repeats 3] [--only ranking ...]
+    python benchmarks/neurox.py [--data real|semtags|chunks|synthetic] [--words 20000] [--pairs 8] [--repeats 3]
+                                [--only ranking ...]
 
-`real` is MiniLM on UD English EWT (7 x 384 neurons; VESTIGE_DATA must hold ud_ewt), `synthetic` has
-the size of a base model (13 x 768 neurons, 44 labels). Times are CPU seconds of this process. NeuroX is
+`real` is MiniLM on UD English EWT with its XPOS tags (7 x 384 neurons), on which the schedule of the grid was chosen;
+`semtags` is PMB 4, `chunks` CoNLL-2000 (all three from VESTIGE_DATA); `synthetic` has the size of a base model (13 x
+768 neurons, 44 labels). Times are CPU seconds of this process. NeuroX is
 given the papers' settings: ten epochs, batches of 512. Of the grid it trains `--pairs` evenly spread
 pairs and is charged their mean for all 64; vestige trains the whole grid. `overlap` asks why the two rank
 different neurons; `polish` trains probes until their distance from the optimum is certified. Rows named by `--only`
@@ -116,15 +118,24 @@ def counting() -> Iterator[list[float]]:
         Probes.step = step
 
 
-def real(words: int) -> Data:
-    """MiniLM on the first sentences of EWT, XPOS."""
+CORPORA = {
+    "real": ("MiniLM on EWT, XPOS", "ud_ewt", "xpos", "dev"),
+    "semtags": ("MiniLM on PMB 4, semantic tags", "pmb4_en_gold", "semtag", "dev"),
+    "chunks": ("MiniLM on CoNLL-2000, chunks", "conll2000", "chunk", "test"),
+}
+"""Titles, corpora, tasks, and the splits that stand for dev."""
+
+
+def real(which: str, words: int) -> Data:
+    """MiniLM on the first sentences of a corpus."""
     from vestige.corpus.load import load_corpus
     from vestige.models.files.load import load_model
     from vestige.representations.extract import represent
 
-    corpus, model = load_corpus("ud_ewt"), load_model("minilm")
+    title, name, task, held = CORPORA[which]
+    corpus, model = load_corpus(name), load_model("minilm")
     found = {}
-    for split, count in (("train", words), ("dev", words // 4)):
+    for split, count in (("train", words), (held, words // 4)):
         sentences, total = [], 0
         for sentence in corpus[split]:
             sentences.append(sentence)
@@ -132,11 +143,11 @@ def real(words: int) -> Data:
             if total >= count:
                 break
         made = represent(model, sentences)["last"]
-        labels = [sentences[s].annotations["xpos"][w] for s, w in made.index]
+        labels = [sentences[s].annotations[task][w] for s, w in made.index]
         found[split] = Neurons.of(made).rows(slice(0, len(made))).numpy()[:count], labels[:count]
     number = {label: index for index, label in enumerate(sorted(set(found["train"][1])))}
-    train, dev = (np.array([number.get(label, -1) for label in found[split][1]]) for split in ("train", "dev"))
-    return Data("MiniLM on EWT, XPOS", found["train"][0], train, found["dev"][0], dev, model.widths)
+    train, dev = (np.array([number.get(label, -1) for label in found[split][1]]) for split in ("train", held))
+    return Data(title, found["train"][0], train, found[held][0], dev, model.widths)
 
 
 def synthetic(words: int, layers: int = 13, width: int = 768, classes: int = 44, seed: int = 0) -> Data:
@@ -625,7 +636,7 @@ def int8_peak() -> tuple[float, float]:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--data", choices=("real", "synthetic"), default="real")
+    arguments.add_argument("--data", choices=(*CORPORA, "synthetic"), default="real")
     arguments.add_argument("--words", type=int, default=20_000)
     arguments.add_argument("--pairs", type=int, default=8, help="pairs of the grid that NeuroX trains; 64 for all")
     arguments.add_argument("--repeats", type=int, default=1, help="runs of every row")
@@ -635,7 +646,7 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     given = arguments.parse_args()
     torch.set_num_threads(1)
-    data = real(given.words) if given.data == "real" else synthetic(given.words)
+    data = synthetic(given.words) if given.data == "synthetic" else real(given.data, given.words)
     path = given.out / f"neurox_{given.data}.json"
     before = json.loads(path.read_text()) if path.exists() else {"rows": []}
     float32, int8 = int8_peak()

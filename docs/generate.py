@@ -6,6 +6,8 @@ tasks and recipes from their registers; the public Python names.
 
 import dataclasses
 import json
+import re
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import cleandoc, isclass
 from pathlib import Path
@@ -105,8 +107,27 @@ LISTED = {
 }
 
 
+HERE = Path(__file__).parent
+RUNS = {
+    "what_happened": "lost, moved or re-encoded, in four fine-tunes",
+    "durrani2020": "how few neurons are enough, and where they are",
+    "durrani2021": "layers and neurons before and after tuning on six GLUE tasks",
+    "mosbach2020": "sentence-level knowledge, attention and the language model",
+    "merchant2020": "edges, trees, code lengths, similarity in and out of the domain",
+    "merchant2020_depth": "how deep tuning must reach",
+    "public_corpora": "two public corpora, both protocols",
+}
+"""Kept runs of `examples` whose pages are part of the site, with what they are about."""
+
+
 def write_pages(target: Path) -> None:
     """All generated pages under `target`; a page that is as it was is not touched."""
+    _put(target / "runs" / "index.md", runs_page())
+    for name in RUNS:
+        _put(target / "runs" / f"{name}.md", run_page(name))
+        images = HERE.parent / "examples" / name / "images"
+        if images.is_dir():
+            shutil.copytree(images, target / "runs" / "images" / name, dirs_exist_ok=True)
     names = [name for name in analysis_names() if find_analysis(name).__module__.startswith("vestige.")]
     _put(target / "analyses" / "index.md", analyses_page(names))
     for name in names:
@@ -130,6 +151,38 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|") or " "
+
+
+def runs_page() -> str:
+    """The kept runs, and their pages below it."""
+    rows = [[f"[{name}]({name}.md)", said] for name, said in RUNS.items()]
+    parts = [
+        "# Kept runs",
+        "Studies on MiniLM that were run whole, with their pages as the tool wrote them from the tables. Study files "
+        "and tables lie in `examples` of the repository. The paper's studies are those of `vestige reproduce PAPER "
+        "--scale small --model minilm`.",
+        table(["run", "what it is about"], rows),
+        "```{toctree}\n:hidden:\n\n" + "\n".join(RUNS) + "\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def run_page(name: str) -> str:
+    """The page of a kept run; files beside it are named, not linked."""
+    text = (HERE.parent / "examples" / name / "README.md").read_text(encoding="utf-8")
+    text = text.replace("](images/", f"](images/{name}/")
+    return re.sub(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|images/)([^)]*)\)", rf"`examples/{name}/\2`", text)
+
+
+def kept(name: str) -> list[str]:
+    """What a kept run shows of an analysis."""
+    index = json.loads((HERE / "images" / "analyses" / "index.json").read_text(encoding="utf-8"))
+    if name not in index:
+        return []
+    one = index[name]
+    run = f"[{one['example']}](../runs/{one['example']}.md)"
+    shown = one.get("table") or f"![{one['caption']}](../../images/analyses/{name}.svg)"
+    return ["## What it shows", shown, f"*{one['caption']}. From the kept run {run}: {one['source']}*"]
 
 
 def analyses_page(names: Sequence[str]) -> str:
@@ -162,6 +215,7 @@ def analysis_page(kind: type[Analysis]) -> str:
         f"**{kind.title}**",
         about(kind),
         "\n".join(f"- *{name}*: {said}" for name, said in _facts(kind)),
+        *kept(kind.name),
         "## A study file that runs it",
         f"```yaml\n{study_file(kind)}\n```",
         f"On two models at hand: `vestige compare BASE TUNED --corpus CORPUS --analysis {kind.name}`.",
