@@ -5,7 +5,8 @@
 MiniLM on the dev sentences of UD English EWT (VESTIGE_DATA must hold ud_ewt), last sub-word. vestige's
 `represent` fills its memory-mapped store; NeuroX's extractor writes HDF5, then JSON. Both find the model
 loaded. Times are CPU seconds of this process, the least of the repeats on either side. What NeuroX prints
-for every sentence goes to the null device. All vectors are compared, word by word.
+for every sentence goes to the null device. All vectors are compared, word by word. Last, vestige alone is timed by the
+clock with one thread and with two, turn by turn.
 """
 
 import argparse
@@ -87,6 +88,22 @@ def forward(encoder: Any, sentences: list[Sentence]) -> float:
         return seconds(lambda: [encoder.model(**batch, output_hidden_states=True) for batch in batches])[0]
 
 
+def side_by_side(sentences: list[Sentence], folder: Path, repeats: int) -> list[dict[str, float]]:
+    """Wall-clock seconds of one thread and of two, model loaded and known, one turn after the other."""
+    encoder, turns = load_model("minilm"), []
+    assert encoder.fingerprint and encoder.widths
+    for repeat in range(repeats):
+        turn = {}
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            start = time.perf_counter()
+            represent(encoder, sentences, cache=folder / f"threads{threads}-{repeat}")
+            turn[str(threads)] = time.perf_counter() - start
+        turns.append(turn)
+    torch.set_num_threads(1)
+    return turns
+
+
 def measure(sentences: list[Sentence], folder: Path, repeats: int) -> dict[str, Any]:
     text = folder / "corpus.txt"
     text.write_text("".join(" ".join(sentence.words) + "\n" for sentence in sentences), encoding="utf-8")
@@ -109,6 +126,7 @@ def measure(sentences: list[Sentence], folder: Path, repeats: int) -> dict[str, 
             times[kind].append(seconds(lambda kind=kind: neurox(kind))[0])
         print({name: round(spent[-1], 2) for name, spent in times.items()}, flush=True)
     least = {name: min(spent) for name, spent in times.items()}
+    turns = side_by_side(sentences, folder, repeats)
     return {
         "data": "MiniLM on EWT dev, last sub-word",
         "sentences": len(sentences),
@@ -129,6 +147,7 @@ def measure(sentences: list[Sentence], folder: Path, repeats: int) -> dict[str, 
             for kind in ("hdf5", "json")
         ],
         "tolerance": TOLERANCE,
+        "threads": turns,
     }
 
 

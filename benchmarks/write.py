@@ -95,6 +95,7 @@ NEAR = 0.005
 POLISH_SECONDS = {2688: 120, 9984: 480}
 """By the number of neurons."""
 EXTRACTION_SHARE = 0.9
+TWO_THREADS = 1.8
 
 
 def all_or_some(met: list[bool]) -> str:
@@ -150,6 +151,12 @@ def goals(results: list[Row], extraction: Row | None, large: Row | None, similar
                 f"most {row['distance']:.0e} | {'yes' if row['ratio'] >= goal and equal else 'no'} | "
                 f"{'' if row['ratio'] >= goal else missed} |"
             )
+    if extraction and "threads" in extraction:
+        ratio = median(turn["1"] / turn["2"] for turn in extraction["threads"])
+        met = "yes" if ratio >= TWO_THREADS else "no"
+        lines.append(
+            f"| extraction, two threads beside one | ≥ {TWO_THREADS} x | {two_threads(extraction)} | {met} |  |"
+        )
     if large and large["exponents"]:
         most, slopes = max(row["anonymous_gb"] for row in large["rows"]), large["exponents"]
         fits, linear = most < large["limit_gb"], max(slopes.values()) < LINEAR
@@ -322,7 +329,15 @@ def extraction_section(result: Row | None) -> str:
         f"The bound is that of the model's forward passes, {result['forward_seconds']:.2f} s in batches of similar "
         f"length: {result['forward_seconds'] / result['vestige_seconds']:.0%} of what vestige takes.",
     ]
+    if "threads" in result:
+        lines += ["", f"By the clock, two threads are {two_threads(result)} as fast as one, with the same bytes."]
     return "\n".join(lines)
+
+
+def two_threads(result: Row) -> str:
+    """How much faster two threads extract: the median turn, with the least and the most."""
+    ratios = sorted(turn["1"] / turn["2"] for turn in result["threads"])
+    return f"{median(ratios):.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
 def large_section(result: Row | None) -> str:

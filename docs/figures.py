@@ -64,6 +64,7 @@ def described(one: Exported) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Draw them all."""
     import vl_convert
 
     TARGET.mkdir(parents=True, exist_ok=True)

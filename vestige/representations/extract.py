@@ -1,6 +1,7 @@
 """`represent`: one streamed pass of a model over sentences gives every layer of every pooling."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,23 +170,40 @@ def _run(
     writers: dict[str, _Writer],
     batch_tokens: int,
 ) -> None:
+    def read(numbers: list[int]) -> int:
+        batch = [encoded[number] for number in numbers]
+        states = encoder.hidden_states(batch)
+        for pooling, writer in writers.items():
+            groups = groups_for(pooling, batch, encoder, states[0].device)
+            for layer, state in enumerate(states):
+                rows = REDUCE[pooling](state, groups)
+                if not torch.isfinite(rows).all():
+                    raise RepresentationError(
+                        f"{encoder.name}, layer {layer}: NaN or infinite activations, for example in the "
+                        f"batch that holds {sentences[numbers[0]].source or sentences[numbers[0]].id!r}",
+                        fix="check the weights; a model tuned to divergence or loaded in half precision gives such "
+                        "values",
+                    )
+                writer.add(layer, numbers, rows)
+        return len(batch)
+
+    batches = batches_for(encoder, encoded, batch_tokens)
     with bar(f"hidden states of {encoder.name}", len(encoded)) as shown:
-        for numbers in batches_for(encoder, encoded, batch_tokens):
-            batch = [encoded[number] for number in numbers]
-            states = encoder.hidden_states(batch)
-            for pooling, writer in writers.items():
-                groups = groups_for(pooling, batch, encoder, states[0].device)
-                for layer, state in enumerate(states):
-                    rows = REDUCE[pooling](state, groups)
-                    if not torch.isfinite(rows).all():
-                        raise RepresentationError(
-                            f"{encoder.name}, layer {layer}: NaN or infinite activations, for example in the "
-                            f"batch that holds {sentences[numbers[0]].source or sentences[numbers[0]].id!r}",
-                            fix="check the weights; a model tuned to divergence or loaded in half "
-                            "precision gives such values",
-                        )
-                    writer.add(layer, numbers, rows)
-            shown.advance(len(batch))
+        for count in _in_threads(read, batches) if encoder.in_threads else map(read, batches):
+            shown.advance(count)
+
+
+def _in_threads(read: Callable[[list[int]], int], batches: Iterable[list[int]]) -> Iterator[int]:
+    """As many batches at a time as torch has threads, each by one of them: the numbers are those of one thread."""
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield from map(read, batches)
+        return
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(read, batches)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def batches_for(encoder: Encoder, encoded: Sequence[Encoded], tokens: int = BATCH_TOKENS) -> Iterator[list[int]]:

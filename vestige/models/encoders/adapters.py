@@ -67,6 +67,11 @@ class AdapterEncoder(HuggingFaceEncoder):
         settings = [_settings(self.peft.peft_config["default"])] if self.active else []
         return digest_chunks(chain(hash_tensors(tensors), settings))
 
+    @property
+    def in_threads(self) -> bool:
+        """Not where the adapter is switched off for the time of a pass."""
+        return self.active and super().in_threads
+
     def _active(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.active else self.peft.disable_adapter()
 

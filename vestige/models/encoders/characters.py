@@ -144,6 +144,7 @@ class CharacterEncoder:
 
     kind = ""
     leaves_out_first = False
+    in_threads = False
     sequential = False
     """Whether states depend on what was run before, so that sentences must be run in order, one by one."""
     limit: int | None = None

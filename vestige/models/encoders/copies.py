@@ -32,6 +32,10 @@ class CopiedEncoder:
         self.sequential = encoder.sequential
 
     @property
+    def in_threads(self) -> bool:
+        return self.encoder.in_threads
+
+    @property
     def leaves_out_first(self) -> bool:
         return self.encoder.leaves_out_first
 

@@ -17,6 +17,10 @@ class Encoder(Protocol):
     """Whether what was run before changes the numbers (a stateful ELMo): sentences then go in order, one by one."""
 
     @property
+    def in_threads(self) -> bool:
+        """Whether several threads may run batches at once."""
+
+    @property
     def leaves_out_first(self) -> bool:
         """Whether the hidden state of the first token is an attention sink, of which no vector is made."""
 

@@ -18,6 +18,7 @@ from vestige.errors import CorpusError, ModelError
 from vestige.models.encoders.encoder import one_line
 from vestige.models.encoders.reading import AS_IS, Reading
 from vestige.models.encoders.sink import has_sink
+from vestige.models.encoders.threads import runs_in_threads
 from vestige.models.files.identity import config_identity, hash_tensors, tokenizer_digest
 from vestige.models.files.weights import stored_tensors
 from vestige.models.surgery.anatomy import final_norm, watching
@@ -118,6 +119,11 @@ class HuggingFaceEncoder:
         if self.reading.sink == "auto":
             return has_sink(self)
         return self.reading.sink == "leave_out"
+
+    @property
+    def in_threads(self) -> bool:
+        """Whether several threads may run batches at once; a norm that is read by a hook allows one."""
+        return self.reading.final_norm == "as_is" and runs_in_threads(self.model)
 
     def sink_like(self, leave_out: bool) -> HuggingFaceEncoder:
         """The same model with `auto` decided as for the one that it is compared with."""
