@@ -23,7 +23,7 @@ from vestige.study.spec import make_spec
 GUIDES = tuple(
     f"docs/{name}.md"
     for name in (
-        "start", "concepts/probes", "concepts/statistics", "concepts/report", "guides/corpus", "guides/model",
+        "start", "overview", "concepts/probes", "concepts/statistics", "concepts/report", "guides/corpus", "guides/model",
         "guides/adapters", "guides/decoders", "guides/notebook", "guides/training", "guides/interchange", "guides/papers",
         "guides/publishing", "decisions", "beside", "release",
     )
@@ -181,17 +181,18 @@ def test_the_installed_program_runs_and_ends_with_zero(here):
     assert done.returncode == 0 and "truncation" in done.stdout, done.stderr
 
 
-def test_the_python_of_the_readme_runs(here, monkeypatch):
+def test_the_python_of_the_readme_and_the_overview_runs(here, monkeypatch):
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     names = shelf.labelled_rows()
-    for block in blocks("README.md", "python"):
-        exec(compile(block, "README.md", "exec"), names)  # one reader, one session
+    for document in ("README.md", "docs/overview.md"):
+        for block in blocks(document, "python"):
+            exec(compile(block, document, "exec"), names)  # one reader, one session
     assert [name for name in opened if name.endswith("report.html")] and len(names["run"].comparisons)
     assert names["vectors"]["mean"].layers == 3 and names["probe"].score(names["x"], names["y"]) > 0.5
 
 
-@pytest.mark.parametrize("guide", [name for name in GUIDES if blocks(name, "python")])
+@pytest.mark.parametrize("guide", [name for name in GUIDES if blocks(name, "python") and name != "docs/overview.md"])
 def test_the_python_of_a_guide_runs(here, monkeypatch, guide):
     monkeypatch.setattr(webbrowser, "open", lambda page: True)
     if "runs/public_corpora" in (shelf.ROOT / guide).read_text() and not [*here.glob("runs/public_corpora-*")]:
