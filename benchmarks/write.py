@@ -95,6 +95,10 @@ NEAR = 0.005
 POLISH_SECONDS = {2688: 120, 9984: 480}
 """By the number of neurons."""
 EXTRACTION_SHARE = 0.9
+AGAINST_SKLEARN = 8
+PEERS = ("scikit-learn", "cyanure")
+COMPARED = {"MiniLM": (300, 1.0), "12 x 768": (1800, math.inf)}
+"""Seconds by the clock, and GB of anonymous memory of a process, where it has a limit."""
 TWO_THREADS = 1.8
 
 
@@ -133,8 +137,35 @@ def polish_goal(results: list[Row]) -> str | None:
     return f"| {found[-1][1]['what']}, the slowest | {limits} | {'; '.join(measured)} | {all_or_some(met)} |  |"
 
 
+def converged_goal(result: Row) -> str:
+    """All layers and ridges together, against the faster and the slower peer."""
+    ours, *theirs = (sum(row[side]["seconds"] for row in result["rows"]) for side in ("ours", *PEERS))
+    ratios = [spent / ours for spent in theirs]
+    measured = "; ".join(f"{ratio:.1f} x {name}" for name, ratio in zip(PEERS, ratios, strict=True))
+    met = all_or_some([ratios[0] >= AGAINST_SKLEARN, ratios[1] > 1])
+    aim = f"≥ {AGAINST_SKLEARN} x scikit-learn, faster than cyanure, at no higher objective"
+    return (
+        f"| converged probes, {result['words']:,} words, ridges of several strengths | {aim} | {measured} | {met} |  |"
+    )
+
+
+def compare_goals(result: Row) -> list[str]:
+    lines = []
+    for row in result["rows"]:
+        wall, gigabytes = COMPARED[row["what"]]
+        met = all_or_some([row["wall"] <= wall, row["anonymous_gb"] <= gigabytes])
+        aim = f"≤ {wall / 60:.0f} min" + (f", ≤ {gigabytes:g} GB a process" if math.isfinite(gigabytes) else "")
+        measured = f"{row['wall'] / 60:.1f} min ({row['cpu'] / 60:.1f} of processors), {row['anonymous_gb']:.2f} GB"
+        what = f"default `vestige compare`, {row['what']}, all of EWT, {row['jobs']} processes, {row['cells']} cells"
+        lines.append(f"| {what} | {aim} | {measured} | {met} |  |")
+    return lines
+
+
 def goals(results: list[Row], extraction: Row | None, large: Row | None, similarity: Row | None) -> str:
     lines = ["| work | goal | measured | met | why not |", "|---|---|---|---|---|"]
+    converged, compared = load("converged"), load("compare")
+    lines += [converged_goal(converged)] if converged else []
+    lines += compare_goals(compared) if compared else []
     made = [*(share_goal(results, start, goal) for start, goal in GOALS), polish_goal(results)]
     lines += [line for line in made if line is not None]
     if extraction:
@@ -375,6 +406,36 @@ def large_finding(row: Row) -> str:
     return f"RSA {min(row['rsa']):.2f} to {max(row['rsa']):.2f}"
 
 
+def converged_section(result: Row | None) -> str:
+    if result is None:
+        return ""
+    lines = [
+        "## Converged probes",
+        "",
+        f"MiniLM ({result['width']} units) on {result['words']:,} words of UD English EWT, {result['classes']} tags "
+        f"(`benchmarks/converged.py`). vestige solves every ridge to a certified gap of {result['gap']:g} nats, from "
+        "the weights of the one before; the median of three runs, with the least and the most. The peers solve the same "
+        "objective from zero, at the loosest tolerance whose objective is not above vestige's: that fit is counted.",
+        "",
+        "| layer | ridge (x words) | vestige, s | passes | gap | objective | "
+        + " | ".join(f"{name}, s | objective | ratio" for name in PEERS)
+        + " |",
+        "|" + " --: |" * (6 + 3 * len(PEERS)),
+    ]
+    for row in result["rows"]:
+        ours = row["ours"]
+        cells = [
+            f"{row['layer']} | {row['ridge']:g} | {ours['seconds']:.1f} ({ours['least']:.1f} to {ours['most']:.1f})",
+            f"{ours['passes']:.0f} | {ours['gap']:.1e} | {ours['objective']:.5f}",
+        ]
+        for name in PEERS:
+            peer = row[name]
+            ratio = peer["seconds"] / ours["seconds"]
+            cells.append(f"{peer['seconds']:.1f} | {peer['objective']:.5f} | {ratio:.1f} x")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def growth_section(result: Row | None) -> str:
     if result is None:
         return ""
@@ -542,6 +603,7 @@ def main() -> None:
                 *map(overlap, results),
                 extraction_section(extraction),
                 large_section(large),
+                converged_section(load("converged")),
                 growth_section(load("growth")),
                 further_section(similarity, load("structural"), load("description")),
                 attention_section(load("attention"), load("sweep")),
