@@ -414,7 +414,7 @@ def converged_section(result: Row | None) -> str:
         "",
         f"MiniLM ({result['width']} units) on {result['words']:,} words of UD English EWT, {result['classes']} tags "
         f"(`benchmarks/converged.py`). vestige solves every ridge to a certified gap of {result['gap']:g} nats, from "
-        "the weights of the one before; the median of three runs, with the least and the most. The peers solve the same "
+        "the weights of the one before; the median of three runs, with the least and the most. The peers solve that "
         "objective from zero, at the loosest tolerance whose objective is not above vestige's: that fit is counted.",
         "",
         "| layer | ridge (x words) | vestige, s | passes | gap | objective | "
