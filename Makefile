@@ -36,7 +36,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2 tests
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
