@@ -130,8 +130,12 @@ def others_keep_trees(side: Observed) -> Claim:
     """Figure 1."""
     tuned = side.tuned(TITLES)
     others = {model: _dspr(side, model) for model in tuned if model != "parsing"}
-    inner = [Part("", change, above=-LITTLE, below=LITTLE) for changes in others.values() for change in changes[:-1]]
-    last = [Part("", changes[-1], above=-0.1, below=0) for changes in others.values()]
+    inner = [
+        Part(f"{tuned[model]}, layer {layer}", change, above=-LITTLE, below=LITTLE)
+        for model, changes in others.items()
+        for layer, change in enumerate(changes[:-1])
+    ]
+    last = [Part(f"{tuned[m]}, last layer", changes[-1], above=-0.1, below=0) for m, changes in others.items()]
     return Claim(
         "Tuned on the other tasks, little changes but for a small drop in the last layer.",
         [*inner, *last],
@@ -162,8 +166,12 @@ def changes_at_the_top(side: Observed) -> Claim:
     return Claim(
         "Changes arise in the top layers.",
         [
-            *(Part("", values[-1] - other, below=0) for values in found.values() for other in values[:-1]),
-            *(Part("", values[0], above=0.9) for values in found.values()),
+            *(
+                Part(f"{tuned[model]}, last minus layer {layer}", values[-1] - other, below=0)
+                for model, values in found.items()
+                for layer, other in enumerate(values[:-1])
+            ),
+            *(Part(f"{tuned[model]}, embeddings", values[0], above=0.9) for model, values in found.items()),
         ],
         lead="RSA of the last layer minus that of every other below 0, and RSA of the embeddings above 0.9",
         note=f"RSA with the base model on {text_read(side)}, layer 0 to the last: {told}. {checkpoints(side)}",
@@ -252,21 +260,23 @@ def others_keep_codes(side: Observed) -> Claim:
     found, tuned = _coded(side), side.tuned(TITLES)
     others = found[found["model"] != "parsing"]
     changes = {index: _relative(row) for index, row in others.iterrows()}
+    names = {index: _coded_as(row, tuned) for index, row in others.iterrows()}
     note = ""
     if changes:
         largest = max(changes, key=lambda index: abs(changes[index].value))
-        row = others.loc[largest]
-        name = next(title for title, tasks in CODED.items() if row["task"] in tasks)
-        note = (
-            f"Largest: {changes[largest].times(100).text()} % ({name}, layer {int(row['layer'])}, tuned on "
-            f"{tuned[row['model']]}). "
-        )
+        note = f"Largest: {changes[largest].times(100).text()} % ({names[largest]}). "
     return Claim(
         "Tuning on the other tasks hardly changes description lengths.",
-        [Part("", change, above=-HARDLY, below=HARDLY) for change in changes.values()],
+        [Part(names[index], change, above=-HARDLY, below=HARDLY) for index, change in changes.items()],
         lead=f"Changes within {100 * HARDLY:g} % of the base model's code, over layers, labels and models",
         note=f"{note}{checkpoints(side)}",
     )
+
+
+def _coded_as(row: pd.Series, tuned: dict[str, str]) -> str:
+    """'dependency relation, layer 6, tuned on MNLI'."""
+    name = next(title for title, tasks in CODED.items() if row["task"] in tasks)
+    return f"{name}, layer {int(row['layer'])}, tuned on {tuned[row['model']]}"
 
 
 EDGE, TREES, SIMILARITY, CODES = ("edge_probe",), ("structural_probe",), ("similarity",), ("description_length",)

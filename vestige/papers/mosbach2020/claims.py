@@ -56,12 +56,15 @@ def mostly_upper_layers(side: Observed) -> Claim:
     changes = changes_of(side)
     parts, told = [], []
     for pooling, title in POOLINGS.items():
+        cases = [(pair, tuned) for pair in changes.pairs for tuned in changes.tuned]
         groups = [
             [Estimate.of_row(_judged(row)) for _, row in changes.groups(*pair, tuned, pooling).iterrows()]
-            for pair in changes.pairs
-            for tuned in changes.tuned
+            for pair, tuned in cases
         ]
-        parts += [Part("", sizes_apart(group[-1], group[0]), above=0) for group in groups]
+        parts += [
+            Part(f"{changes.title(*pair)}, {title}, {changes.tuned[tuned]}", sizes_apart(group[-1], group[0]), above=0)
+            for (pair, tuned), group in zip(cases, groups, strict=True)
+        ]
         sizes = [100 * float(np.mean([abs(group[half].value) for group in groups])) for half in (0, -1)]
         errors = [
             100 * float(np.mean([(group[half].high - group[half].low) / 2 for group in groups])) for half in (0, -1)
@@ -110,9 +113,9 @@ def not_beyond_mean(side: Observed) -> Claim:
     """Figure 4."""
     changes = changes_of(side)
     parts = [
-        Part("", Estimate.of_row(_judged(row)), below=0)
+        Part(f"{changes.title(*pair)}, {title}, layer {int(row['layer'])}", Estimate.of_row(_judged(row)), below=0)
         for pair in changes.pairs
-        for tuned in changes.tuned
+        for tuned, title in changes.tuned.items()
         for _, row in changes.beyond_mean(*pair, tuned).iterrows()
     ]
     above = sum(part.estimate.low > 0 for part in parts)
