@@ -18,8 +18,9 @@ _OWN, _PROBES = "task_", ("accuracy", "last_accuracy")
 
 def page(reading: Reading, analysis: str) -> Page:
     """The default page, with sentences on every model's own task, the largest effect first, and on perplexity."""
+    reading = replace(reading, results=_with_baselines(reading.results, analysis))
     found = default.page(
-        replace(reading, results=_with_baselines(reading.results, analysis)),
+        reading,
         analysis,
         _erased,
         "Is it still used?",
