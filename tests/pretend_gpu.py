@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import _engine_run_backward
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
@@ -99,7 +101,7 @@ class Pretending(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, operation.overloadpacket
-        if torch.is_inference_mode_enabled() and name not in WHOLE:
+        if name not in WHOLE:  # of tensors that know no gradients, operations come undivided
             with self:
                 parts = operation.decompose(*args, **kwargs)
             if parts is not NotImplemented:
@@ -168,6 +170,12 @@ def _registered() -> None:
     _setup_privateuseone_for_python_backend(DEVICE)
 
 
+def _backward(*args, **kwargs):
+    """In this thread: those that torch keeps for devices were counted before this one was there."""
+    with torch.autograd.set_multithreading_enabled(False):
+        return _engine_run_backward(*args, **kwargs)
+
+
 @contextmanager
 def pretend_gpu(float64: bool = True) -> Iterator[Pretending]:
     """While it is open, "pretend" is a device; without `float64` one like Apple's, which has no such numbers."""
@@ -175,7 +183,7 @@ def pretend_gpu(float64: bool = True) -> Iterator[Pretending]:
     lifted = torch._C._only_lift_cpu_tensors()
     torch._C._set_only_lift_cpu_tensors(True)  # else torch.tensor(..., device=...) never comes by the mode
     try:
-        with torch.autograd.set_multithreading_enabled(False), Pretending(float64) as mode:
+        with patch("torch.autograd._engine_run_backward", _backward), Pretending(float64) as mode:
             yield mode
     finally:
         torch._C._set_only_lift_cpu_tensors(lifted)

@@ -137,6 +137,16 @@ def test_where_the_host_waits_is_counted(gpu, there, waits, what):
     assert gpu.trips.total() == 1
 
 
+def test_tensors_without_gradients_leave_the_device_as_well(gpu):
+    with torch.inference_mode():
+        there = torch.ones(2, 3, device=DEVICE)
+    assert type(there.detach().cpu()) is torch.Tensor and gpu.trips == {"copy to the CPU": 1}
+    with torch.inference_mode(), torch.inference_mode(False), torch.enable_grad():
+        weight = nn.Parameter(torch.ones(3, device=DEVICE))
+        (2 * weight).sum().backward()
+    assert weight.grad.tolist() == [2.0] * 3
+
+
 def test_random_numbers_of_the_device_need_a_generator_of_the_device(gpu):
     with pytest.raises(RuntimeError, match="generator"):
         torch.randn(3, device=DEVICE, generator=torch.Generator())
