@@ -10,12 +10,6 @@ from torch import nn
 
 
 @pytest.fixture
-def gpu():
-    with pretend_gpu() as mode:
-        yield mode
-
-
-@pytest.fixture
 def there(gpu):
     return torch.arange(12.0).view(3, 4).to(DEVICE)
 
