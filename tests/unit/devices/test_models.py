@@ -18,7 +18,7 @@ from vestige.neurons.features import NeuronFeatures
 from vestige.representations.extract import represent
 from vestige.representations.pool import POOLINGS, SENTENCE_POOLINGS
 
-SENTENCES = [sentence for sentence in tiny_lm.SENTENCES]
+SENTENCES = list(tiny_lm.SENTENCES)
 
 
 def load(family: str, device: str, **options):
