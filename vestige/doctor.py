@@ -37,6 +37,8 @@ def checks() -> Iterator[Check]:
     yield _minilm()
     yield _cache()
     yield _bfloat16()
+    yield _products()
+    yield _reading()
     yield _device()
 
 
@@ -91,6 +93,33 @@ def _bfloat16() -> Check:
             optional=True,
         )
     return Check("bfloat16", False, "does not work", "use float32, the default", optional=True)
+
+
+def _products() -> Check:
+    from vestige.products import rates
+
+    here = rates()
+    found = f"{here.read / 1e9:.0f} GFLOP/s in float32 with one thread, {here.trained / 1e9:.0f} by torch's own product"
+    return Check("matrix products", True, found)
+
+
+READ = {"MiniLM": 6 * 12 * 384**2, "BERT-base": 12 * 12 * 768**2}
+"""Parameters of the blocks: what a token is multiplied by."""
+WORDS = 100_000
+
+
+def _reading() -> Check:
+    """From counted operations, so that nothing is loaded."""
+    from vestige.products import rates
+    from vestige.representations.cost import reading_seconds
+
+    took = {name: reading_seconds(parameters, WORDS, rates().read) for name, parameters in READ.items()}
+    each = ", ".join(f"about {_duration(seconds)} for a model of {name}'s size" for name, seconds in took.items())
+    return Check("what to expect", True, f"hidden states of {WORDS:,} words: {each} (an estimate, one thread)")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _device() -> Check:

@@ -8,8 +8,10 @@ for (a limit, or a library that lets OpenMP decide), a part of the product stays
 The choice depends on the machine and on the threads of a step alone, so that the same input gives the same bytes.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -43,6 +45,39 @@ def times_transposed(left: Tensor, right: Tensor) -> Tensor:
 def faster_linear() -> AbstractContextManager[Any]:
     """While it is open, linear layers of a model that is only read, without gradients, are multiplied by oneDNN."""
     return _FasterLinear() if onednn() else nullcontext()
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Floating-point operations a second of a float32 product, with one thread."""
+
+    read: float
+    """As models are read and probes are trained: by the faster library."""
+    trained: float
+    """By torch's own choice, as models are trained."""
+
+
+@cache
+def rates(seconds: float = 0.15) -> Rates:
+    """Measured here and now, the best of the products that fit into so many seconds for each."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        left, right = torch.ones(512, 768), torch.ones(768, 768)
+        operations = 2 * left.shape[0] * right.numel()
+        by = (times_transposed, lambda one, other: one @ other.T)
+        return Rates(*(operations / _least_seconds(product, left, right, seconds) for product in by))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _least_seconds(product: Callable[[Tensor, Tensor], Tensor], left: Tensor, right: Tensor, most: float) -> float:
+    product(left, right)
+    least, end = float("inf"), time.perf_counter() + most
+    while (began := time.perf_counter()) < end:
+        product(left, right)
+        least = min(least, time.perf_counter() - began)
+    return least
 
 
 class _FasterLinear(TorchFunctionMode):

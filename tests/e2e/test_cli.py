@@ -1,5 +1,6 @@
 """The command line: every command, and errors in words."""
 
+import re
 import subprocess
 import sys
 
@@ -30,6 +31,9 @@ def test_doctor_checks_the_machine(minilm):
     said = vestige("doctor")
     assert said.returncode == 0, said.stdout
     assert "weights verified" in said.stdout and "bfloat16" in said.stdout
+    assert re.search(r"matrix products: \d+ GFLOP/s", said.stdout), said.stdout
+    estimate = r"100,000 words: about \d+ (s|min) for a model of MiniLM's size, about \d+ (s|min) .*an estimate"
+    assert re.search(estimate, said.stdout), said.stdout
 
 
 def test_a_mistake_in_a_study_file_is_one_line_and_no_traceback(tmp_path):

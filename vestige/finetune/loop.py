@@ -145,8 +145,7 @@ class Run:
 
     def _check(self) -> None:
         """No loss may be infinite or not a number; looked at together, so that a GPU is not kept waiting."""
-        for loss in self._unchecked:
-            value = float(loss)
+        for value in torch.stack(self._unchecked).tolist() if self._unchecked else ():
             step = len(self.progress.losses) + 1
             if not math.isfinite(value):
                 raise self._diverged(f"the loss of step {step} (epoch {self.progress.epoch + 1}) is {value}")
@@ -156,8 +155,10 @@ class Run:
     def _check_weights(self) -> None:
         """What is kept must be of use: a finite loss can have a gradient that is not."""
         self._check()
-        for name, parameter in self.model.named_parameters():
-            if parameter.requires_grad and not torch.isfinite(parameter).all():
+        learning = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        finite = torch.stack([torch.isfinite(p).all() for p in learning.values()]).tolist() if learning else []
+        for name, fine in zip(learning, finite, strict=True):
+            if not fine:
                 raise self._diverged(f"{name} is not finite after step {self.progress.step}")
 
     def _diverged(self, how: str) -> ModelError:

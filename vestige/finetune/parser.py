@@ -38,8 +38,7 @@ class ParserHead(nn.Module):
         `words` (sentences, words, width); `mask` is true for words and false for the padding after
         them; a head is 0 for the root and k for the k-th word. Words whose head is -1 do not count.
         """
-        self._check(mask, heads, labels)
-        counted = mask & (heads >= 0)
+        counted = tuple(place.to(heads.device) for place in self._counted(mask, heads, labels))
         everything = self._with_root(words, mask)
         of_heads = cross_entropy(self._arc_scores(everything, mask)[counted], heads[counted])
         of_labels = cross_entropy(self._label_scores(everything, heads.clamp(min=0))[counted], labels[counted])
@@ -51,7 +50,7 @@ class ParserHead(nn.Module):
         with _without_dropout(self):
             everything = self._with_root(words, mask)
             lengths = _lengths(mask)
-            scores = self._arc_scores(everything, mask).double().cpu().numpy()
+            scores = self._arc_scores(everything, mask).cpu().double().numpy()
             trees = [best_tree(rows[:n, : n + 1], single_root) for rows, n in zip(scores, lengths, strict=True)]
             heads = torch.zeros(mask.shape, dtype=torch.long)
             for row, tree in zip(heads, trees, strict=True):
@@ -84,10 +83,13 @@ class ParserHead(nn.Module):
         halfway = torch.einsum("bwi,kij->bwkj", dependents, self.labels)
         return (halfway @ pad(chosen, (0, 1), value=1.0)[..., None]).squeeze(-1)
 
-    def _check(self, mask: Tensor, heads: Tensor, labels: Tensor) -> None:
-        lengths = torch.tensor(_lengths(mask), device=heads.device)
+    def _counted(self, mask: Tensor, heads: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+        """Sentence and place of the words that count, on the CPU, where all is checked: a GPU is waited for once."""
+        mask, heads, labels = torch.stack([mask.to(heads.dtype), heads, labels]).cpu()
+        mask = mask.bool()
+        lengths = torch.tensor(_lengths(mask))
         counted = mask & (heads >= 0)
-        itself = heads == torch.arange(1, heads.shape[1] + 1, device=heads.device)
+        itself = heads == torch.arange(1, heads.shape[1] + 1)
         wrong = counted & ((heads > lengths[:, None]) | itself)
         if wrong.any():
             sentence, word = wrong.nonzero()[0].tolist()
@@ -104,6 +106,7 @@ class ParserHead(nn.Module):
                 f"the parser has labels 0 to {len(self.labels) - 1}, found {labels[counted & ~known][0]}",
                 fix="number the labels of the training set",
             )
+        return counted.nonzero(as_tuple=True)
 
 
 class _View(nn.Module):

@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from vestige.measures.precision import in_float64
+
 LN2 = math.log(2)
 
 
 def over_keys(weights: Tensor, allowed: Tensor) -> Tensor:
     """The weights of allowed keys alone, summing to one again; NaN where none of them has any weight."""
-    kept = torch.where(allowed, weights.double(), 0.0)
+    kept = torch.where(allowed, in_float64(weights), 0.0)
     return kept / kept.sum(-1, keepdim=True)
 
 
@@ -77,7 +79,7 @@ class Rows:
     """Which queries of a batch are measured, and over which keys."""
 
     queries: Tensor
-    """(sentences, queries): positions; 0 where a sentence has fewer."""
+    """(sentences, queries): positions; 0 where a sentence has fewer. Where the model is; all else, where float64 is."""
     allowed: Tensor
     """(sentences, queries, keys)."""
     valid: Tensor
@@ -94,7 +96,8 @@ class Rows:
         allowed = (key < lengths[:, None])[:, None, :] & (key >= int(drop_sink))
         allowed = allowed & (key <= queries[:, :, None]) if causal else allowed.expand(-1, queries.shape[1], -1)
         valid = (queries >= 0) & (allowed.sum(-1) > 1)
-        return cls(queries.clamp(min=0).to(device), allowed.to(device), valid.to(device))
+        measured = in_float64(torch.empty(0, device=device)).device
+        return cls(queries.clamp(min=0).to(device), allowed.to(measured), valid.to(measured))
 
     @property
     def keys(self) -> Tensor:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from vestige.errors import AnalysisError
+from vestige.measures.precision import in_float64
 from vestige.representations.store import row_blocks
 
 BLOCK = 4096
@@ -44,8 +45,9 @@ class Eraser:
 
     def __call__(self, states: Tensor) -> Tensor:
         """States (..., width) without what is erased, in their own precision."""
-        left, right, mean = (part.to(states.device) for part in (self.left, self.right, self.mean))
-        return (states.double() - (states.double() - mean) @ right.T @ left.T).to(states.dtype)
+        exact = in_float64(states)
+        left, right, mean = (part.to(exact.device) for part in (self.left, self.right, self.mean))
+        return (exact - (exact - mean) @ right.T @ left.T).to(states.device, states.dtype)
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """The same of an array (rows, width), block by block, as float32."""

@@ -92,8 +92,8 @@ class Penalties:
     """(4, P)."""
 
     @classmethod
-    def none(cls, probes: int) -> "Penalties":
-        return cls(torch.zeros(4, probes))
+    def none(cls, probes: int, device: torch.device | None = None) -> "Penalties":
+        return cls(torch.zeros(4, probes, device=device))
 
     @property
     def pull(self) -> Tensor:
@@ -207,8 +207,8 @@ def gather(source: np.ndarray, columns: np.ndarray, out: np.ndarray, start: int)
 def largest(logits: Tensor, biases: Tensor) -> np.ndarray:
     """(sets, rows): the class of the largest logit (sets, classes, rows), its bias added; the first of equal ones."""
     loops = compiled()
-    if loops is None:
-        return (logits + biases.unsqueeze(1)).numpy().argmax(1)
+    if loops is None or logits.device.type != "cpu":
+        return (logits + biases.unsqueeze(1)).cpu().numpy().argmax(1)
     best = np.empty((logits.shape[0], logits.shape[2]), dtype=np.int32)
     loops.largest(logits.numpy(), biases.numpy(), best)
     return best

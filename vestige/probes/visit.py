@@ -128,7 +128,7 @@ class Visit:
     def _resident(self) -> Tensor:
         if self.centre is None:
             return self.source.rows(slice(0, len(self.source)))
-        memory = torch.empty(len(self.source), self.source.width)
+        memory = self.centre.new_empty(len(self.source), self.source.width)
         for span, rows in self.source.blocks(max(1, BLOCK_BYTES // (4 * self.source.width))):
             torch.sub(rows, self.centre, out=memory[span])
         return memory
@@ -138,7 +138,7 @@ class Visit:
         order = rng.permutation(len(self.source))
         for start in range(0, len(order) - self.batch + 1, self.batch):
             which = order[start : start + self.batch]
-            yield self.memory.index_select(0, torch.from_numpy(which)), which
+            yield self.memory.index_select(0, torch.from_numpy(which).to(self.memory.device)), which
 
     def _by_windows(self, rng: np.random.Generator) -> Iterator[tuple[Tensor, np.ndarray]]:
         starts = rng.permutation(np.arange(0, len(self.source), STRETCH))

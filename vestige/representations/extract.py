@@ -101,7 +101,7 @@ class _Writer:
     def add(self, layer: int, numbers: Sequence[int], pooled: Tensor) -> None:
         target = self.layers[layer]
         with np.errstate(over="ignore"):  # `finish` looks for it
-            values = pooled.to("cpu", torch.float32).numpy().astype(target.dtype, copy=False)
+            values = pooled.numpy().astype(target.dtype, copy=False)
         at = 0
         for number in numbers:
             target[self.starts[number] : self.starts[number + 1]] = values[at + self.rows[number].kept]
@@ -176,7 +176,7 @@ def _run(
         for pooling, writer in writers.items():
             groups = groups_for(pooling, batch, encoder, states[0].device)
             for layer, state in enumerate(states):
-                rows = REDUCE[pooling](state, groups)
+                rows = REDUCE[pooling](state, groups).to("cpu", torch.float32)
                 if not torch.isfinite(rows).all():
                     raise RepresentationError(
                         f"{encoder.name}, layer {layer}: NaN or infinite activations, for example in the "

@@ -8,6 +8,7 @@ nothing: a row for every token of a word. All take the hidden states of one laye
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
@@ -28,17 +29,34 @@ POOLINGS = get_args(AnyPooling)
 
 @dataclass(frozen=True)
 class Groups:
-    """Which tokens of a padded batch form which row: token k belongs to row `row[k]`."""
+    """Which tokens of a padded batch form which row: token k belongs to row `row[k]`.
+
+    What follows from that is the same for all layers and kept: a GPU would be waited for each time.
+    """
 
     sentence: Tensor
     position: Tensor
     row: Tensor
     rows: int
 
-    @property
+    @cached_property
     def sizes(self) -> Tensor:
         """Tokens per row; 0 for a word that vanished."""
         return torch.bincount(self.row, minlength=self.rows)
+
+    @cached_property
+    def firsts(self) -> Tensor:
+        """Which tokens are the first of their row."""
+        starts = torch.ones_like(self.row, dtype=torch.bool)
+        starts[1:] = self.row[1:] != self.row[:-1]
+        return starts.nonzero()[:, 0]
+
+    @cached_property
+    def lasts(self) -> Tensor:
+        """Which tokens are the last of their row."""
+        ends = torch.ones_like(self.row, dtype=torch.bool)
+        ends[:-1] = self.row[1:] != self.row[:-1]
+        return ends.nonzero()[:, 0]
 
 
 def word_groups(batch: Sequence[Encoded], device: torch.device) -> Groups:
@@ -91,16 +109,12 @@ def _groups(
 
 def reduce_first(states: Tensor, groups: Groups) -> Tensor:
     """The first token of every row; zeros for empty rows."""
-    starts = torch.ones_like(groups.row, dtype=torch.bool)
-    starts[1:] = groups.row[1:] != groups.row[:-1]
-    return _pick(states, groups, starts)
+    return _pick(states, groups, groups.firsts)
 
 
 def reduce_last(states: Tensor, groups: Groups) -> Tensor:
     """The last token of every row; zeros for empty rows."""
-    ends = torch.ones_like(groups.row, dtype=torch.bool)
-    ends[:-1] = groups.row[1:] != groups.row[:-1]
-    return _pick(states, groups, ends)
+    return _pick(states, groups, groups.lasts)
 
 
 def reduce_mean(states: Tensor, groups: Groups) -> Tensor:

@@ -2,11 +2,10 @@
 
 Work is counted in units that can be known from a plan: floating-point operations of a model, numbers that an analysis
 reads. What a unit takes is measured: steps of earlier runs are kept in the cache (`timings.jsonl`), and where there
-are none of a kind, a matrix product is timed now and the rest is a rule of thumb. The table says which it was.
+are none of a kind, matrix products are timed now and the rest is a rule of thumb. The table says which it was.
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from vestige.cache import cache_folder
 from vestige.files import load_json
 from vestige.models.files.sources import model_folder
+from vestige.products import Rates, rates
+from vestige.representations.cost import SHARE, TOKENS, reading
 from vestige.study.board import Board
 from vestige.study.engines.settings import EngineSpec
 from vestige.study.housekeeping import size_text
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from vestige.study.run import Study
 
 TIMINGS = "timings.jsonl"
-_TOKENS = 1.3
-"""Tokens of a word, on average."""
-_SHARE = 0.4
-"""Of the rate of a large matrix product, what models reach."""
 _PER_NUMBER = 4e-7
 """Seconds that an analysis takes for a number it reads, where none of its kind has been timed."""
 _KEPT = 2000
@@ -91,12 +88,12 @@ def _cost(step: Step, words: Mapping[str, int], train: Mapping[str, int]) -> Cos
             return Cost("load", 1 + model.size / 5e8, memory=2 * model.size)
         case Tune():
             model = _model(step.base, None)
-            tokens = _TOKENS * train[step.task.partition("/")[0]] * step.recipe["epochs"]
+            tokens = TOKENS * train[step.task.partition("/")[0]] * step.recipe["epochs"]
             return Cost("tune", 6 * model.parameters * tokens, model.size, 5 * model.size)
         case Extract():
             model = _of(step.origin.source)
             disk = sum(step.rows.values()) * model.numbers * (2 if step.how["dtype"] == "float16" else 4)
-            return Cost("extract", 2 * model.parameters * _TOKENS * words[step.corpus], disk, 2 * model.size)
+            return Cost("extract", reading(model.parameters, words[step.corpus]), disk, 2 * model.size)
         case Cell():
             model = _of(step.side.origin.source)
             if not step.corpus:
@@ -121,8 +118,7 @@ class Pace:
     """Seconds a unit takes on this machine."""
 
     timed: dict[str, float]
-    rate: float
-    """Floating-point operations a second of a matrix product, one thread."""
+    rates: Rates
 
     @classmethod
     def here(cls, root: Path) -> "Pace":
@@ -130,13 +126,13 @@ class Pace:
         for line in _lines(root / TIMINGS)[-_KEPT:]:
             if line.get("units") and line.get("seconds") is not None:
                 found.setdefault(line["name"], []).append(line["seconds"] / line["units"])
-        return cls({name: median(some) for name, some in found.items()}, _product_rate())
+        return cls({name: median(some) for name, some in found.items()}, rates())
 
     def seconds(self, cost: Cost) -> float:
         """What a step takes."""
         if cost.name in self.timed:
             return self.timed[cost.name] * cost.units
-        guesses = {"load": 1.0, "tune": 1 / (_SHARE * self.rate), "extract": 1 / (_SHARE * self.rate)}
+        guesses = {"load": 1.0, "tune": 1 / (SHARE * self.rates.trained), "extract": 1 / (SHARE * self.rates.read)}
         return guesses.get(cost.name, 0.3 if cost.name.startswith("compare ") else _PER_NUMBER) * cost.units
 
 
@@ -145,23 +141,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
     except (OSError, ValueError):
         return []
-
-
-@lru_cache
-def _product_rate() -> float:
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        a, b = torch.ones(512, 768), torch.ones(768, 768)
-        a @ b
-        began = time.perf_counter()
-        for _ in range(10):
-            a @ b
-        return 10 * 2 * 512 * 768 * 768 / (time.perf_counter() - began)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def keep_timings(plan: Plan, seconds: Mapping[str, float], root: Path) -> None:

@@ -82,7 +82,7 @@ def polish(
         best = now if gained >= 0 else Polished(best.weights, best.biases, best.objective, best.gap, now.passes)
         if best.gap <= tolerance or (round_ > 1 and 0 <= gained < tolerance / 10):
             break
-    if np.isfinite(best.gap) and best.gap > tolerance and can_finish(source):
+    if np.isfinite(best.gap) and best.gap > tolerance and labels.device.type == "cpu" and can_finish(source):
         return _finish(source, gold, probes, truth, best, tolerance)
     return best
 

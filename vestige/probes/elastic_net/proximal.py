@@ -55,7 +55,7 @@ class Probes:
         self.moments, self.bias_moments = (
             Moments.of(part, BETA1, BETA2, EPSILON) for part in (self.weights, self.biases.unsqueeze(1))
         )
-        self.penalties, self.free = Penalties.none(self.count), Penalties.none(self.count)
+        self.penalties, self.free = (Penalties.none(self.count, self.weights.device) for _ in range(2))
 
     @property
     def count(self) -> int:
@@ -74,8 +74,8 @@ class Probes:
     ) -> "Probes":
         """No weights, and biases that predict every label's share; labels (P or 1, rows)."""
         biases = log_shares(labels, classes).expand(len(l1), -1).reshape(-1).clone()
-        weights = torch.zeros(len(l1) * classes, width)
-        return cls(weights, biases, classes, torch.tensor(l1), torch.tensor(l2), form, frame)
+        weights = biases.new_zeros(len(l1) * classes, width)
+        return cls(weights, biases, classes, biases.new_tensor(l1), biases.new_tensor(l2), form, frame)
 
     def residual(self, rows: Tensor, labels: Tensor) -> Tensor:
         """(P * classes, rows): predictions minus labels (P or 1, rows), divided by the number of rows."""
@@ -147,6 +147,6 @@ def train(
     """So many steps, the rate falling in a line to `last` of its beginning; labels (P or 1, rows)."""
     for step in range(steps):
         rows, which = next(batches)
-        mine = labels.index_select(1, torch.from_numpy(which))
+        mine = labels.index_select(1, torch.from_numpy(which).to(labels.device))
         probes.step(rows, mine, rate * (1 - (1 - last) * step / steps))
         refuse_diverged(probes.biases, rows, which)

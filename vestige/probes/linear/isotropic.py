@@ -28,7 +28,7 @@ class IsotropicProbes:
         self.labels, self.classes = labels, classes
         self.biases = log_shares(labels, classes).view(-1)
         """(P * classes,)."""
-        self.weights = torch.zeros(len(self.biases), width)
+        self.weights = self.biases.new_zeros(len(self.biases), width)
         """(P * classes, width)."""
         self.ridge = 2 * l2.repeat_interleave(classes)
         self.first, self.first_bias = torch.zeros_like(self.weights), torch.zeros_like(self.biases)

@@ -63,10 +63,11 @@ def solve_mlp(
     tick: Callable[[], None] = lambda: None,
 ) -> MlpFit:
     """Train a probe per layer and seed; labels (seeds, rows). A seed decides starting weights and order of rows."""
-    parameters = _initial(len(layers), layers[0].width, classes, recipe.hidden, seeds)
+    drawn = _initial(len(layers), layers[0].width, classes, recipe.hidden, seeds)
+    parameters = [parameter.to(labels.device) for parameter in drawn]
     optimiser = torch.optim.Adam(parameters, lr=recipe.rate)
     best = [p.clone() for p in parameters]
-    best_score = torch.full((len(layers) * len(seeds),), -torch.inf)
+    best_score = torch.full((len(layers) * len(seeds),), -torch.inf, device=labels.device)
     rows = labels.shape[1]
     batch_rows = min(recipe.batch, max(1, rows // MIN_STEPS))
     orders = [np.random.default_rng([seed, rows]) for seed in seeds]
@@ -76,7 +77,7 @@ def solve_mlp(
         for start in range(0, rows, batch_rows):
             which = np.sort(shuffled[:, start : start + batch_rows], axis=1)
             batch = torch.stack([features.rows(mine) for features in layers for mine in which])
-            gradients = _gradients(parameters, batch, labels.gather(1, torch.from_numpy(which)))
+            gradients = _gradients(parameters, batch, labels.gather(1, torch.from_numpy(which).to(labels.device)))
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = gradient
             optimiser.step()

@@ -50,6 +50,7 @@ class Search:
 
     def __init__(self, features: Rows, labels: Tensor, penalty: Penalty, axes: Axes) -> None:
         self.features, self.labels, self.penalty, self.axes = features, labels, penalty, axes
+        self.floor = 1e-7 * float(axes.values.mean())
         self.curvature: Curvature | None = None
         """What takes the place of the averaged blocks."""
         self.steps: deque[Tensor] = deque(maxlen=MEMORY)
@@ -90,7 +91,7 @@ class Search:
     def slope(self, at: Evaluation, weights: Tensor) -> Tensor:
         """Steepest one-sided slope of the whole objective."""
         gradient = self._smooth(at, weights)
-        if not self.penalty.l1.any():
+        if not self.penalty.lasso:
             return gradient
         inner, now, l1 = gradient[:, :-1], weights[:, :-1], self.penalty.l1
         at_zero = torch.where(inner + l1 < 0, inner + l1, torch.where(inner - l1 > 0, inner - l1, 0.0))
@@ -102,8 +103,7 @@ class Search:
         if self.curvature is not None:
             return self.curvature.solve(slope)
         values = self.axes.values.view(1, -1, 1)
-        floor = 1e-7 * float(self.axes.values.mean())
-        blocks = at.spread.clamp(min=1e-6).unsqueeze(1) * values + 2 * self.penalty.l2 + floor
+        blocks = at.spread.clamp(min=1e-6).unsqueeze(1) * values + 2 * self.penalty.l2 + self.floor
         return self.axes.vectors @ ((self.axes.vectors.T @ slope) / blocks)
 
     def _direction(self, slope: Tensor, at: Evaluation) -> Tensor:
@@ -132,20 +132,18 @@ class Search:
         """Backtracking per probe; probes that are done, or find no descent, stay where they are."""
         slope = self.slope(at, weights)
         direction = self._direction(slope, at)
-        lasso = bool(self.penalty.l1.any())
-        if lasso:
+        if self.penalty.lasso:
             inner = direction[:, :-1]
             agrees = (inner * slope[:, :-1] < 0) | (self.penalty.l1 == 0)
             direction[:, :-1] = torch.where(agrees, inner, 0.0)
             orthant = torch.where(weights == 0, -slope.sign(), weights.sign())[:, :-1]
-        uphill = (direction * slope).sum((1, 2)) >= 0
-        direction[uphill] = -self._precondition(slope, at)[uphill]
+        uphill = (direction * slope).sum((1, 2), keepdim=True) >= 0
+        direction = torch.where(uphill, -self._precondition(slope, at), direction)
         before = self.objective(at, weights)
-        size = torch.ones(len(weights), 1, 1)
-        size[~active] = 0.0
+        size = active.to(weights.dtype).view(-1, 1, 1)
         for _ in range(25):
             trial = weights + size * direction
-            if lasso:
+            if self.penalty.lasso:
                 inside = (trial[:, :-1] * orthant >= 0) | (self.penalty.l1 == 0)
                 trial[:, :-1] = torch.where(inside, trial[:, :-1], 0.0)
             moved_at = self.evaluate(trial)
@@ -154,6 +152,6 @@ class Search:
             good |= (size == 0).view(-1)
             if bool(good.all()):
                 return (None, at) if torch.equal(trial, weights) else (trial, moved_at)
-            size[~good] *= 0.5
-            size[size < 1e-6] = 0.0
+            size = torch.where(good.view(-1, 1, 1), size, 0.5 * size)
+            size = size.masked_fill(size < 1e-6, 0.0)
         return None, at

@@ -19,6 +19,7 @@ one that is shrunk until |V| <= l1. With neither penalty there is no finite boun
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -40,6 +41,11 @@ class Penalty:
 
     l1: Tensor
     l2: Tensor
+
+    @cached_property
+    def lasso(self) -> bool:
+        """Whether any probe has an L1 penalty."""
+        return bool(self.l1.any())
 
     def value(self, weights: Tensor) -> Tensor:
         """(P,): the penalty of weights (P, width, classes), accumulated in float64."""
@@ -74,7 +80,7 @@ class Truth:
     def of(cls, features: Rows, labels: Tensor, classes: int) -> "Truth":
         """One reading of the rows; labels (P, rows)."""
         check_labels(labels, classes, len(features))
-        sums = torch.zeros(len(labels), classes, features.width)
+        sums = torch.zeros(len(labels), classes, features.width, device=labels.device)
         for span, rows in features.blocks():
             for mine, gold in zip(sums, labels[:, span], strict=True):
                 mine.index_add_(0, gold, rows)
@@ -88,8 +94,8 @@ def evaluate(features: Rows, labels: Tensor, weights: Tensor) -> Evaluation:
     columns, count = probes * classes, len(features)
     matrix = weights.transpose(1, 2).reshape(columns, extended)
     inner, biases = matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
-    sums, of_classes = torch.zeros(2, probes, dtype=torch.float64), torch.zeros(2, columns, dtype=torch.float64)
-    gradient = torch.zeros(columns, extended - 1)
+    sums, of_classes = (weights.new_zeros(2, size, dtype=torch.float64) for size in (probes, columns))
+    gradient = weights.new_zeros(columns, extended - 1)
     for span, rows in features.blocks(ROWS):
         logits = times_transposed(inner, rows)
         residual = softmax_sums(logits, biases, labels[:, span], classes, sums, of_classes)
@@ -114,7 +120,7 @@ def duality_gap(at: Evaluation, weights: Tensor, penalty: Penalty, truth: Truth)
     lasso, ridge = l1.view(-1) > 0, l2.view(-1) > 0
     least = torch.where(lasso, (l1.view(-1) / slope.amax((1, 2)).clamp(min=1e-30)).clamp(max=1.0), 1.0)
     dual = torch.full_like(entropy, -float("inf"))
-    for power in torch.linspace(0, 1, SHRINKS).tolist() if bool(lasso.any()) else [0.0]:
+    for power in torch.linspace(0, 1, SHRINKS).tolist() if penalty.lasso else [0.0]:
         shrink = least**power
         beyond = (shrink.view(-1, 1, 1) * slope - l1).clamp_(min=0.0).square_().sum((1, 2))
         conjugate = torch.where(ridge, beyond / (4 * l2.view(-1)).clamp(min=1e-30), 0.0 if power == 1 else torch.inf)

@@ -43,11 +43,12 @@ def solve(
     axes: Axes | None = None,
 ) -> Fit:
     """Train P probes; labels (P, rows). Stops when every gap is at most `tolerance` nats."""
-    penalty = Penalty(torch.tensor(l1).view(-1, 1, 1), torch.tensor(l2).view(-1, 1, 1))
+    penalty = Penalty(*(torch.tensor(strengths, device=labels.device).view(-1, 1, 1) for strengths in (l1, l2)))
     truth = Truth.of(features, labels, classes)
     search = Search(features, labels, penalty, principal_axes(features) if axes is None else axes)
     bending, spent = None, 0.0
-    if not any(l1) and min(l2) > 0 and _worth_it(len(features), features.width, len(labels), classes):
+    on_cpu = labels.device.type == "cpu"  # as the rows that a preconditioner is made of are drawn
+    if on_cpu and not any(l1) and min(l2) > 0 and _worth_it(len(features), features.width, len(labels), classes):
         which = _every(features)
         bending = features.rows(which)
         if start is None:
@@ -88,6 +89,6 @@ def _every(features: Rows) -> np.ndarray:
 
 def log_frequencies(labels: Tensor, width: int, classes: int) -> Tensor:
     """Where to start: no weights, and biases that predict every label's share."""
-    start = torch.zeros(len(labels), width + 1, classes)
+    start = torch.zeros(len(labels), width + 1, classes, device=labels.device)
     start[:, -1] = log_shares(labels, classes)
     return start
