@@ -1,5 +1,7 @@
 """Run one step in this process: what every engine does in the end."""
 
+import ctypes
+import gc
 import json
 import logging
 import os
@@ -9,7 +11,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,17 @@ def execute_packed(text: str) -> Answer:
     if problem:
         return Answer(step.key, "failed", "VestigeError", problem, fix)
     with _printing_to(log / f"{step.key}.log"), report_to(log / f"{step.key}.json"):
-        return execute(step, {})
+        answer = execute(step, {})
+    _return_memory()
+    return answer
+
+
+def _return_memory() -> None:
+    """Give what a step has freed back to the system: the C library keeps it, and the next step needs other sizes."""
+    if sys.platform == "linux":
+        gc.collect()
+        with suppress(OSError, AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _unfit(step: Step, log: Path, given: dict[str, Any]) -> tuple[str, str]:
