@@ -74,3 +74,6 @@ def test_freezing_is_advised_only_as_deep_as_no_loss_is_shown_without_a_gap() ->
     assert _harmless(depths([same, worse, same])) == []
     unknown = (0.9, float("nan"), float("nan"))
     assert _harmless(depths([same, unknown, same])) == []
+    assert _harmless(depths([unknown, same])) == []
+    few, fewer = (0.567, 0.43, 0.68), (0.40, 0.28, 0.53)
+    assert _harmless(depths([few, few, fewer])) == [0.0], "intervals overlap, and 16.7 points are a cost"

@@ -193,6 +193,14 @@ class TestSentences:
         assert near.endswith("highest at layer 1, 0.60 (0.40 to 0.80): no layer is shown to differ from another.")
         assert not said(page_in(rows({0: 0.1, 1: 0.9}, half=0.2)))[0].endswith("another.")
 
+    def test_that_no_layer_differs_is_said_of_no_curve_with_two_that_do(self):
+        made = [*rows({0: 0.5, 3: 0.6}, half=0.3), *rows({1: 0.51, 2: 0.59}, half=0.01)]
+        assert said(page_in(made))[0].endswith("0.60 (0.30 to 0.90): these two are not shown to differ.")
+
+    def test_places_with_one_number_are_named_together(self):
+        (text,) = said(page_in(rows({0: 1.0, 1: 0.9999, 2: 0.5}, half=0.01)))
+        assert "lowest at layer 2, 0.50" in text and "highest at the embeddings and layer 1, 1.00" in text
+
 
 def test_a_title_with_a_colon_is_followed_by_a_dash():
     (part,) = reading(two()).parts("theirs")
@@ -338,6 +346,30 @@ def test_freezing_reports_how_much_may_be_frozen(levels, text):
     made = rows(levels, "accuracy", 0.01, axis="frozen_blocks")
     first = said(own_page("freezing", made))[0].replace("\u00a0", " ")
     assert first.startswith(text) and "with the head alone learning it is 50.0 (49.0 to 51.0)." in first
+
+
+def test_what_is_named_as_all_blocks_is_all_blocks():
+    made = rows({-1: 0.8, 0: 0.8, 1: 0.5}, "accuracy", 0.01, axis="frozen_blocks")
+    (first, *_) = said(own_page("freezing", made, depths=[-1, 0, 1]))
+    assert "head alone" not in first
+    made = rows({1: 0.5, 3: 0.8}, "accuracy", 0.01, axis="kept_blocks")
+    (first, *_) = said(own_page("truncation", made, depths=[1, 3]))
+    assert "whole" not in first and "to 3 blocks" in first
+
+
+@pytest.mark.parametrize(
+    "levels, always, text",
+    [
+        ({-1: 0.8, 0: 0.8, 1: 0.798, 2: 0.5}, 0.5, "the embeddings and the first block frozen at no measured cost of"),
+        ({-1: 0.8, 0: 0.8, 1: 0.79, 2: 0.5}, 0.5, ""),
+        ({-1: 0.8, 0: 0.8, 1: 0.8, 2: 0.8}, 0.795, ""),
+    ],
+)
+def test_freezing_is_advised_of_models_that_learnt_the_task_and_lost_nothing(levels, always, text):
+    made = rows(levels, "accuracy", 0.01, axis="frozen_blocks")
+    made += [{"metric": "majority", "value": always, "subset": "accuracy"}]
+    told = [one.text for one in own_page("freezing", made).answers]
+    assert len(told) == bool(text) and all(text in one for one in told)
 
 
 def test_truncation_reports_how_many_blocks_are_enough():
