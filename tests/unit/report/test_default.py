@@ -141,6 +141,7 @@ class TestSentences:
             (["lower", "undecided", "higher"], "higher", 6.0, "; lower at the embeddings."),
             (["higher", "higher", "higher"], "higher", 6.0, "; also at the embeddings and layer 1."),
             (["failed probe"] * 3, "described", 0.2, "All probes of tuned or base failed"),
+            (["failed probe", "unchanged", "unchanged"], "unchanged", 0.8, "is as in base wherever no probe failed, "),
         ],
     )
     def test_no_more_is_said_than_the_verdicts_do(self, verdicts, kind, weight, text):
@@ -159,6 +160,14 @@ class TestSentences:
         found = page_in(made, table)
         assert said(found)[0].startswith("In tuned, loss is higher than in base (2.000 \u2192 2.500, 95 % interval")
         assert blocks_of(found)["Numbers"].tables[1].rows[0][:4] == ["loss", "2.000", "2.500", "+0.500"]
+        unsure = said(page_in(made, table.assign(verdict="undecided")))[0]
+        assert "not shown to differ from base; the difference is +0.500 (2.000" in unsure
+
+    def test_a_significant_difference_within_the_margin_is_not_said_to_be_none(self):
+        table = changed(["unchanged", "undecided", "undecided"])
+        assert "nowhere shown to differ from base; " in said(page_in(two(), table.assign(q=0.5)))[0]
+        small = said(page_in(two(), table.assign(q=[0.01, 0.5, 0.5])))[0]
+        assert "nowhere shown to differ from base by more than \u00b10.25; the largest" in small
 
     def test_inputs_and_other_axes_are_places_too(self):
         made = [*two(), *(row | {"input": "mix", "layer": None} for row in two()[:1])]
