@@ -408,6 +408,17 @@ def test_perplexity_tells_how_far_the_reference_is_restored(lowest, text):
     assert first.startswith("Perplexity is 18.0 in the reference and 30.0 (28.0 to 32.0) in base; ") and text in first
 
 
+def test_perplexity_is_set_beside_that_of_a_models_own_reference():
+    made = []
+    for model, level in (("one", 18.0), ("two", 50.0)):
+        made += rows({0: 90.0, 1: 89.0}, "perplexity", 2.0, axis="last_replaced", subset="layers", model=model)
+        made += rows({None: level}, "reference_perplexity", layer=None, model=model)
+    first, second = said(own_page("perplexity", made))
+    assert first.startswith("Perplexity is 18.0 in the reference and 90.0")
+    assert second.startswith("Perplexity is 50.0 in the reference and 90.0")
+    assert "Perplexity is" not in " ".join(said(own_page("perplexity", [one for one in made if one.get("x") != 0])))
+
+
 def erased(effect, half=0.01, runs=1, **where):
     return [
         row
