@@ -73,9 +73,7 @@ def edges_are_kept(side: Observed) -> Claim:
         gap = min(abs(f1(side, name, *other) - whole) for other in (("base", "lexical"), ("random twin", "mix")))
         changes = edge_changes(side, name, "mix")
         rows = {model: Estimate.of_row(changes.loc[model]) for model in tuned}
-        parts += [
-            Part(f"{name}, {tuned[model]}", row, above=-gap / 2, below=gap / 2) for model, row in rows.items()
-        ]
+        parts += [Part(f"{name}, {tuned[model]}", row, above=-gap / 2, below=gap / 2) for model, row in rows.items()]
         sizes += [abs(row.value) for row in rows.values()]
         nearest.append(gap)
     return Claim(

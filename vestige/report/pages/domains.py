@@ -122,7 +122,8 @@ def _sentence(other: str, pair: pd.DataFrame, metric: Metric, reading: Reading) 
     mine, theirs = (numbers.text(metric, top[side]) for side in ("in_domain", "out_of_domain"))
     if found.empty:
         text = f"no layer of {model} is shown to be less or more similar to {reference} on {here} than on {other}"
-        text += f"{beyond(metric, pair, reading.judging.alpha)}; the largest difference is at {layer(int(top['layer']))} ({metric.title} {mine} and {theirs}, {sure})"
+        text += f"{beyond(metric, pair, reading.judging.alpha)}; the largest difference is at "
+        text += f"{layer(int(top['layer']))} ({metric.title} {mine} and {theirs}, {sure})"
         return f"{tuned} {text}.", "undecided"
     where, verdict = int(top["layer"]), str(top["verdict"])
     text = f"{layer(where)} of {model} {be([where])} {_MORE[verdict]} similar to {reference} on {here} "
