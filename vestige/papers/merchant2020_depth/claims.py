@@ -104,13 +104,13 @@ def parsing_needs_depth(side: Observed) -> Claim:
         if title in costs and DEEP in costs:
             parts.append(Part(f"{DEEP} minus {title}", costs[DEEP][0] - costs[title][0], above=0))
     told = [
-        f"{title} {100 * half.value:.1f} of {100 * whole.value:.1f} points" for title, (half, whole) in costs.items()
+        f"{title} {100 * half.value:.1f} and {100 * whole.value:.1f} points" for title, (half, whole) in costs.items()
     ]
     return Claim(
         "Parsing needs deeper change than MNLI and SQuAD.",
         parts,
         lead="Difference of what freezing the lower half of the blocks costs",
-        note=f"Freezing the lower half of the blocks costs so much of what freezing all of them costs: "
+        note=f"What freezing the lower half of the blocks costs, and freezing all of them: "
         f"{', '.join(told)}. {_covered(parts)}",
     )
 
