@@ -433,7 +433,7 @@ def erased(effect, half=0.01, runs=1, **where):
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        (erased(0.3), "with the property erased from the embeddings, where the difference is largest, 51.0"),
+        (erased(0.3), "with the property erased from the embeddings, where the largest difference is shown, 51.0"),
         (erased(0.004, 0.03, runs=2), "is not shown to change it"),
     ],
 )
