@@ -183,7 +183,10 @@ def test_a_move_needs_its_test_and_an_interval_away_from_chance(changes: pd.Data
     assert ("they move to lower layers" in text) is shown
     assert ("no move to lower or higher layers is shown" in text) is not shown
     assert "re-fits of one model exchange (80 stay, 20 leave and 30 enter" in text
-    assert "; re-fits exchange 12 in base and 13.5 in tuned; beyond re-fits, over both fits of each model, +10.0, 95 % interval +6.0 to +14.0)" in text
+    assert (
+        "; re-fits exchange 12 in base and 13.5 in tuned; beyond re-fits, over both fits of each model, +10.0, 95 % interval +6.0 to +14.0)"
+        in text
+    )
 
 
 @pytest.mark.parametrize("runs", [1, 2])

@@ -107,6 +107,10 @@ def test_a_gain_is_called_one_and_a_part_below_0_has_its_sign():
         "At the embeddings, of part of speech, 3.0 points are gained, \u22122.0 re-encoded and 5.0 moved."
     )
     assert answer(found)[1] == "higher"
+    assert (
+        "3.0 points gained (95 % interval +2.9 to +3.1, q = 0.010), \u22122.0 points re-encoded (95 % interval \u22122.1 "
+        in (said(found)[0])
+    )
 
 
 def test_a_part_that_is_more_than_the_drop_is_not_said_to_be_of_it():

@@ -115,8 +115,10 @@ def _part(split: Split, name: str, row: pd.Series, judging: Settings) -> str:
     metric = split.metric(name)
     if row["verdict"] == "unchanged":
         return f"nothing is {ROTATION[name]}, within {_within(split)}"
-    interval = f"{changes.interval(judging)} {numbers.span(metric, row['low'], row['high'])}"
-    if row["verdict"] not in ("lower", "higher"):
+    shown = row["verdict"] in ("lower", "higher")
+    ends = (-row["high"], -row["low"]) if shown and _called(name, row) == "gained" else (row["low"], row["high"])
+    interval = f"{changes.interval(judging)} {numbers.span(metric, *ends)}"
+    if not shown:
         return f"{ROTATION[name]} {numbers.change(metric, row['value'])} ({interval}) is not shown"
     return f"{_number(split, name, row)} {_called(name, row)} ({interval}, {chance('q', row['q'])})"
 
