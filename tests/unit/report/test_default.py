@@ -211,6 +211,15 @@ class TestSentences:
         assert "lowest at layer 2, 0.50" in text and "highest at the embeddings and layer 1, 1.00" in text
 
 
+def test_intervals_of_another_confidence_are_not_called_95_percent():
+    made = rows({0: 0.1, 1: 0.9}, half=0.2)
+    lock = lock_of()
+    asked = {**lock["spec"], "compare": {"confidence": 0.9}}
+    for more, text in (({}, "95 % intervals."), ({"spec": asked}, "(90 % where they are of the comparison).")):
+        (block,) = page_in(made, **more).sections[0].blocks
+        assert block.lede.replace("\u00a0", " ").endswith(text)
+
+
 def test_a_title_with_a_colon_is_followed_by_a_dash():
     (part,) = reading(two()).parts("theirs")
     assert lead_of(part, "How much?") == f"How much: {part.title}"
