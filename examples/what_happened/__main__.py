@@ -107,7 +107,7 @@ def _claims(run: StudyRun) -> Iterator[Claim]:
         ]
         yield Claim(
             f"After fine-tuning, {reading}.", parts, lead="Points above 0 at layers 4 to 6", share=0.5,
-            note="It agrees where more than half of the layers, properties and tasks do.",
+            note="It agrees where at least half of the layers, properties and tasks do.",
         )  # fmt: skip
 
 

@@ -169,7 +169,8 @@ def control_false_discoveries(table: pd.DataFrame, settings: Settings | None = N
     """
     settings = settings or Settings()
     few = table[[name for name in ("sentences", "other_sentences") if name in table]].min(axis=1) < LEAST_SENTENCES
-    failed = table["failed"].astype(bool) if "failed" in table else pd.Series(False, index=table.index)
+    # of tables put together some have no such column: a missing value is no failure
+    failed = table["failed"].eq(True) if "failed" in table else pd.Series(False, index=table.index)
     table = table.assign(**{name: table[name].astype(float).mask(few) for name in TESTED if name in table})
     table = table.assign(**{name: table[name].mask(failed) for name in ("p", "p_equivalence")})
     family = [name for name in ("analysis", "params", "metric") if name in table]

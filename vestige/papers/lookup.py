@@ -38,6 +38,10 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
+ALPHA = 0.05
+"""Up to this q a change is significant."""
+
+
 def stands_out(row: Any) -> str:
-    """A star for a change that is significant after correction."""
-    return "*" if row.verdict in ("lower", "higher") else ""
+    """A star for a change that is significant after correction, be it within the margin."""
+    return "*" if row.q <= ALPHA else ""

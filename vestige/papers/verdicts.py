@@ -17,6 +17,7 @@ import pandas as pd
 from scipy import stats
 from scipy.optimize import brentq
 
+from vestige.comparison.differences import FAILED
 from vestige.measures.student import Student
 
 CONFIDENCE = 0.95
@@ -37,9 +38,9 @@ class Estimate:
 
     @classmethod
     def of_row(cls, row: pd.Series) -> "Estimate":
-        """A row of a table of comparisons; one that is only described has no interval."""
+        """A row of a table of comparisons; one that is only described, or of a failed probe, has no interval."""
         value, low, high = (float(row[name]) for name in ("difference", "low", "high"))
-        if row["verdict"] == "described":
+        if row["verdict"] in ("described", FAILED):
             return cls(value)
         return cls(value, low, high, _degrees(value, (high - low) / 2, float(row["p"]), int(row["runs"])))
 

@@ -56,6 +56,12 @@ def evidence(rows: pd.DataFrame) -> Evidence | None:
     return None if chosen.empty else Evidence.of(_largest(chosen))
 
 
+def beyond(metric: Metric, rows: pd.DataFrame, alpha: float) -> str:
+    """' by more than ±0.5 points' where a difference within the margin is significant: it is shown, small as it is."""
+    small = (rows["verdict"] == "unchanged") & (rows["q"] <= alpha)
+    return f" by more than \u00b1{numbers.margin(metric, rows['margin'].max())}" if small.any() else ""
+
+
 def _largest(rows: pd.DataFrame) -> pd.Series:
     return rows.loc[rows["difference"].abs().idxmax()]
 
@@ -115,23 +121,26 @@ def cells(
 def _sentence(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[str, str]:
     """What is said of one model and metric, and the verdict it goes by."""
     model, reference = rows["model"].iloc[0], rows["reference"].iloc[0]
-    rows = rows[rows["verdict"] != FAILED]
+    every, rows = _every(rows), rows[rows["verdict"] != FAILED]
     if rows.empty:
         return f"All probes of {model} or {reference} failed: nothing is shown of {metric.title}.", "described"
     shown, within = rows[rows["verdict"].isin(_OTHER)], numbers.margin(metric, rows["margin"].max())
-    same, everywhere = rows[rows["verdict"] == "unchanged"], " everywhere" * (len(rows) > 1)
+    same, everywhere = rows[rows["verdict"] == "unchanged"], every * (len(rows) > 1)
     if len(same) == len(rows):
         return f"In {model}, {metric.title} is as in {reference}{everywhere}, within \u00b1{within}.", "unchanged"
     chosen = shown if len(shown) else rows
     top = _largest(chosen)
-    where = f"{_places(metric, top.to_frame().T)} {with_numbers(metric, top, judging)}"
+    place = _places(metric, top.to_frame().T)
+    where = f"{place} {with_numbers(metric, top, judging)}"
     if rows["q"].isna().all():
         text = f"Differences of {metric.title} between {model} and {reference} are described, not tested"
         return f"{text}{'; the largest is' * bool(everywhere)}{where}.", "described"
     if shown.empty:
         nowhere = "nowhere" if everywhere else "not"
-        text = f"In {model}, {metric.title} is {nowhere} shown to differ from {reference}; the"
-        return f"{text}{' largest' * bool(everywhere)} difference is{where}.", "undecided"
+        text = f"In {model}, {metric.title} is {nowhere} shown to differ from {reference}"
+        text += f"{beyond(metric, rows, judging.alpha)}; the{' largest' * bool(everywhere)} difference is"
+        size = "" if place else f" {numbers.change(metric, top['difference'])}"
+        return f"{text}{size}{where}.", "undecided"
     verdict = str(top["verdict"])
     text = f"In {model}, {metric.title} is {verdict} than in {reference}{where}"
     for name in (verdict, _OTHER[verdict]):
@@ -146,11 +155,11 @@ def _sentence(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
 def _contrast(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[str, str]:
     """What is said of a metric that is itself a difference of two scores: where it is above or below 0."""
     model = rows["model"].iloc[0]
-    rows = rows[rows["verdict"] != FAILED]
+    every, rows = _every(rows), rows[rows["verdict"] != FAILED]
     if rows.empty:
         return f"All probes of {model} failed: nothing is shown of {metric.title}.", "described"
     shown, same = rows[rows["verdict"].isin(_OTHER)], rows[rows["verdict"] == "unchanged"]
-    within, everywhere = numbers.margin(metric, rows["margin"].max()), " everywhere" * (len(rows) > 1)
+    within, everywhere = numbers.margin(metric, rows["margin"].max()), every * (len(rows) > 1)
     if len(same) == len(rows):
         return f"In {model}, {metric.title} is none{everywhere}, within \u00b1{within}.", "unchanged"
     chosen = shown if len(shown) else rows
@@ -162,7 +171,8 @@ def _contrast(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
         return f"In {model}, {metric.title} is described, not tested{largest} {where}.", "described"
     if shown.empty:
         nowhere = "nowhere" if everywhere else "not"
-        return f"In {model}, {metric.title} is {nowhere} shown to differ from 0; largest: {where}.", "undecided"
+        text = f"In {model}, {metric.title} is {nowhere} shown to differ from 0{beyond(metric, rows, judging.alpha)}"
+        return f"{text}; largest: {where}.", "undecided"
     verdict = str(top["verdict"])
     text = f"In {model}, {metric.title} is {where}"
     for name, word in ((verdict, "also"), (_OTHER[verdict], "below 0" if verdict == "higher" else "above 0")):
@@ -170,6 +180,11 @@ def _contrast(metric: Metric, rows: pd.DataFrame, judging: Settings) -> tuple[st
         text += f"; {word}{_places(metric, rest)}" if len(rest) else ""
     text += f"; none within \u00b1{within}{_places(metric, same)}" if len(same) else ""
     return f"{text}.", verdict
+
+
+def _every(rows: pd.DataFrame) -> str:
+    """How 'at all places' is said."""
+    return " wherever no probe failed" if (rows["verdict"] == FAILED).any() else " everywhere"
 
 
 def _places(metric: Metric, rows: pd.DataFrame) -> str:

@@ -63,7 +63,7 @@ def section(reading: Reading, part: Part, title: str, notes_too: bool = True) ->
         elif made:
             made[-1].findings += [replace(one, weight=0.0) for one in said]
         found.blocks += made
-    found.blocks += [block for block in (whole_block(part), label_block(part)) if block]
+    found.blocks += [block for block in (whole_block(reading, part), label_block(part)) if block]
     return found
 
 
@@ -83,7 +83,7 @@ def curve_blocks(reading: Reading, part: Part, metric: Metric, axis: Axis) -> It
     for whose, some in _apart(frame):
         mine = curves.named_series(some)
         heading = capital(f"{metric.title} by {numbers.axis_name(axis)}{whose}")
-        block = Block(heading, _lede(mine, metric, compared), tables=[value_table(mine, metric, axis)])
+        block = Block(heading, _lede(reading, mine, metric, compared), tables=[value_table(mine, metric, axis)])
         if mine["x"].nunique() > 1 and not (all(metric.sides) and compared):  # a contrast is its own curve
             shown, hidden = fitting(mine, levels)
             quiet = {
@@ -119,7 +119,7 @@ def map_figures(part: Part, metric: Metric) -> dict[str, list[Figure]]:
     return found
 
 
-def whole_block(part: Part) -> Block | None:
+def whole_block(reading: Reading, part: Part) -> Block | None:
     """Numbers of whole models: metrics of one variant in one table, others in one of their own; then changes."""
     frames = {
         metric.name: (metric, curves.part_frame(part, metric, WHOLE))
@@ -137,7 +137,7 @@ def whole_block(part: Part) -> Block | None:
             changes.change_table(part, metric, WHOLE, rows) for rows in _by_model(list(_changes(part, metric, WHOLE)))
         ]
     frame = pd.concat([frame for _, frame in frames.values()]) if frames else pd.DataFrame()
-    return Block("Numbers", _lede(frame), tables=[*tables, *compared]) if tables or compared else None
+    return Block("Numbers", _lede(reading, frame), tables=[*tables, *compared]) if tables or compared else None
 
 
 def label_block(part: Part) -> Block | None:
@@ -227,20 +227,29 @@ def _apart(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield f": {model}", part
 
 
-def _lede(frame: pd.DataFrame, metric: Metric | None = None, compared: Sequence[Compared] | None = None) -> str:
+def _lede(
+    reading: Reading, frame: pd.DataFrame, metric: Metric | None = None, compared: Sequence[Compared] | None = None
+) -> str:
     """What bands and brackets are; within which margin a change counts as none."""
     text = ""
     own = len(frame) and (frame["intervals"] == frame["runs"]).all()
     if len(frame) and (runs := int(frame["runs"].max())) > 1:
-        reach = f"the 95{GLUE}% intervals of all runs" if own else "the range of the runs"
+        reach = f"the {_intervals(reading)} of all runs" if own else "the range of the runs"
         text = f"Means over {runs} runs of fine-tuning; {'bands and' if metric else 'in'} brackets: {reach}."
     elif len(frame) and frame["low"].notna().any():
-        text = f"{'Bands and brackets' if metric else 'In brackets'}: 95{GLUE}% intervals."
+        text = f"{'Bands and brackets' if metric else 'In brackets'}: {_intervals(reading)}."
     text = f"{metric.about} {text}" if metric else text
     if metric and compared:
         within = numbers.margin(metric, float(compared[0][1]["margin"].max()))
         text += f" Changes are on the same sentences; within \u00b1{within} a change counts as none."
     return text.strip()
+
+
+def _intervals(reading: Reading) -> str:
+    """Those of an analysis are of 95 %; those that the comparison adds are as the study asks for."""
+    asked = 100 * reading.judging.confidence
+    other = "" if asked == 95 else f" ({asked:g}{GLUE}% where they are of the comparison)"
+    return f"95{GLUE}% intervals{other}"
 
 
 def _off_axis(metric: Metric, hidden: dict[str, float]) -> str:

@@ -43,15 +43,26 @@ def curve_note(metric: Metric, axis: Axis, curve: pd.DataFrame, whose: str) -> s
 
 
 def span(metric: Metric, axis: Axis, curve: pd.DataFrame) -> str:
-    """'lowest at layer 3, 0.90 (0.88 to 0.92), and highest at layer 1, 0.99'; whether the two are shown to differ."""
+    """'lowest at layer 3, 0.90 (0.88 to 0.92), and highest at layer 1, 0.99'; whether the two are shown to differ.
+
+    Of places with one and the same number all are named.
+    """
     low, high = curve.loc[curve["value"].idxmin()], curve.loc[curve["value"].idxmax()]
     if level(metric, low) == level(metric, high):
         return f"{level(metric, low)} at all {'layers' if axis.name == LAYER.name else 'places'}"
-    text = f"lowest at {numbers.places(axis, [low.name])}, {level(metric, low)}, "
-    text += f"and highest at {numbers.places(axis, [high.name])}, {level(metric, high)}"
+    text = f"lowest at {numbers.places(axis, _alike(metric, curve, low))}, {level(metric, low)}, "
+    text += f"and highest at {numbers.places(axis, _alike(metric, curve, high))}, {level(metric, high)}"
     if below(low, high) or not (has_interval(low) and has_interval(high)):
         return text
+    points = [point for _, point in curve.iterrows()]
+    if any(below(one, other) for one in points for other in points):
+        return f"{text}: these two are not shown to differ"
     return f"{text}: no {'layer' if axis.name == LAYER.name else 'place'} is shown to differ from another"
+
+
+def _alike(metric: Metric, curve: pd.DataFrame, point: pd.Series) -> list[float]:
+    """The places whose number is written as that of a point."""
+    return [x for x, other in curve.iterrows() if level(metric, other) == level(metric, point)]
 
 
 def best(metric: Metric, axis: Axis, curve: pd.DataFrame, whose: str) -> str:
@@ -59,7 +70,8 @@ def best(metric: Metric, axis: Axis, curve: pd.DataFrame, whose: str) -> str:
     lowest = metric.better == "lower"
     at = curve["value"].idxmin() if lowest else curve["value"].idxmax()
     top, worse = curve.loc[at], "higher" if lowest else "lower"
-    text = f"{capital(metric.title)} of {whose} is {'lowest' if lowest else 'highest'} at {numbers.places(axis, [at])}"
+    where = [at] if has_interval(top) else _alike(metric, curve, top)
+    text = f"{capital(metric.title)} of {whose} is {'lowest' if lowest else 'highest'} at {numbers.places(axis, where)}"
     text += f", {level(metric, top)}"
     if not has_interval(top):
         return f"{text}."

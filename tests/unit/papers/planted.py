@@ -13,7 +13,7 @@ from vestige.papers.observed import Observed
 COLUMNS = [column.name for column in (*IDENTITY, *ROW)]
 CHANGES = [
     "model", "reference", "analysis", "params", "corpus", "task", "layer", "input", "side", "subset", "x", "metric",
-    "base", "tuned", "difference", "low", "high", "p", "verdict", "sd_items", "sentences", "runs", "seeds",
+    "base", "tuned", "difference", "low", "high", "p", "q", "verdict", "sd_items", "sentences", "runs", "seeds",
     "other_corpus", "in_domain", "out_of_domain",
 ]  # fmt: skip
 
@@ -27,7 +27,8 @@ def change(difference: float, half: float | None, **where: Any) -> dict[str, Any
     """A row of comparisons with an interval; without one (None) it is only described."""
     known = half is not None
     ends = {"low": difference - half, "high": difference + half} if half is not None else {}
-    told = {"difference": difference, "p": 0.01 if known else None, "verdict": "higher" if known else "described"}
+    tests = dict.fromkeys(("p", "q"), 0.01 if known else None)
+    told = {"difference": difference, **tests, "verdict": "higher" if known else "described"}
     return {
         "params": "p",
         "base": 0.5,

@@ -1,5 +1,6 @@
 """Every statement of Durrani et al. 2021 on planted tables: true, false, and not to be told."""
 
+from dataclasses import replace
 from functools import cache
 
 import planted
@@ -98,4 +99,23 @@ def test_a_run_without_a_group_of_tasks_cannot_tell_it_from_the_other():
 
 
 def test_protocols_that_agree_are_not_said_to_differ():
-    assert "cannot be told" in largest_disagreement(side(True))
+    same = side(True)
+    assert "of one direction; whether they differ in size is not tested" in largest_disagreement(same)
+    unsure = replace(same, comparisons=same.comparisons.assign(q=0.2))
+    assert "Not both of these are significant" in largest_disagreement(unsure)
+    turned = same.comparisons["difference"].where(same.comparisons["params"] == "c", -same.comparisons["difference"])
+    assert "The answer depends on the probe" in largest_disagreement(
+        replace(same, comparisons=same.comparisons.assign(difference=turned))
+    )
+
+
+def test_the_largest_loss_is_not_called_the_largest_difference():
+    """A gain may be larger; a loss within the margin counts where it is significant."""
+    whole = side(True)
+    gains = whole.comparisons["layer"] == 0
+    found = whole.comparisons.assign(
+        difference=whole.comparisons["difference"].mask(gains, 0.9), verdict="unchanged", q=0.01
+    )
+    note = claims.upper_layers(replace(whole, comparisons=found), "converged").note
+    assert "Largest loss: POS, layer 6" in note and "Largest difference" not in note
+    assert "Significant losses after correction: 36 of 54 upper and 0 of 72 lower" in note

@@ -2,11 +2,14 @@
 
 from functools import cache
 
+import pandas as pd
 import planted
 import pytest
 
 from vestige.papers.merchant2020.claims import EDGES, STATEMENTS
 from vestige.papers.merchant2020_depth.claims import STATEMENTS as OF_DEPTH
+from vestige.papers.merchant2020_depth.claims import scores
+from vestige.papers.verdicts import Estimate
 
 TUNED = {"mnli": "mnli/mnli", "squad": "squad/answer", "parsing": "ewt/head"}
 PLACES = {name: candidates[1].split("/") for name, candidates in EDGES.items() if len(candidates) > 1}
@@ -96,6 +99,23 @@ def test_a_statement_on_depth_agrees_differs_or_cannot_be_told(statement):
     assert statement.test(depths(True)).verdict == "agrees"
     assert statement.test(depths(False)).verdict == "differs"
     assert statement.test(depths(True, spread=2.0)).verdict == "cannot be told"
+
+
+def test_a_task_is_scored_by_what_it_is_tuned_by_and_held_against_the_constant_answer_of_that_measure():
+    """Opinions have accuracy, Matthews correlation and F1, of which a constant answer has another each."""
+    records = []
+    for metric, value, always in (("accuracy", 0.8, 0.55), ("matthews", 0.6, 0.0), ("f1", 0.7, 0.142)):
+        where = {"analysis": "freezing", "corpus": "opinions", "task": "opinion", "model": "base", "metric": metric}
+        records += [{**where, "x": x, "value": value, "low": value, "high": value} for x in (-1, 6)]
+        records.append({**where, "metric": "majority", "subset": metric, "value": always})
+    found = scores(planted.observed(planted.rows(records)), "freezing")
+    assert found["value"].tolist() == [0.8, 0.8] and found["majority"].tolist() == [0.55, 0.55]
+
+
+def test_a_failed_probe_gives_no_interval():
+    row = pd.Series({"difference": -0.1, "low": -0.2, "high": -0.05, "p": float("nan"), "runs": 1})
+    assert Estimate.of_row(pd.concat([row, pd.Series({"verdict": "lower"})])).known
+    assert not Estimate.of_row(pd.concat([row, pd.Series({"verdict": "failed probe"})])).known
 
 
 @pytest.mark.parametrize("statement", OF_DEPTH, ids=lambda one: one.name)

@@ -8,7 +8,7 @@ import planted
 import pytest
 
 from vestige.comparison.differences import Settings
-from vestige.papers.mosbach2020 import changes
+from vestige.papers.mosbach2020 import changes, tables
 from vestige.papers.mosbach2020.claims import STATEMENTS, sizes_apart
 from vestige.papers.verdicts import Estimate
 
@@ -114,3 +114,13 @@ def test_a_model_that_was_not_tuned_leaves_its_statement_open():
     by_name = {statement.name: statement for statement in STATEMENTS}
     for name in ("losses_sst2", "losses_squad", "cola_on_bigrams"):
         assert by_name[name].test(some).verdict == "cannot be told"
+
+
+def test_tables_name_what_a_model_was_tuned_on_and_the_probes_that_failed():
+    """A stand-in corpus is not called CoLA; a model without failed probes is not named."""
+    where = {"analysis": "sentence_probe", "corpus": "treebank_bigram_shift", "metric": "failed_probe"}
+    rows = [{**where, "model": "base", "layer": at, "value": value} for at, value in enumerate((0.0, 0.08, 0.0))]
+    side = planted.observed(planted.rows(rows), tuned={"cola": "acceptability/acceptable", "sst2": "sst2/sst2"})
+    assert tables._titles([side]) == {"cola": "acceptability", "sst2": "SST-2"}
+    assert tables._failed([side]) == "Probes that failed, and are part of these averages: 1 of 3 of MiniLM."
+    assert tables._failed([planted.observed(planted.rows(rows[:1]))]) == ""

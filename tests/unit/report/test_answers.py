@@ -40,7 +40,10 @@ def test_no_change_is_claimed_only_where_it_is_shown() -> None:
     table = comparison([0.0, 0.0], corpus="c", task="upos").assign(verdict="undecided")
     frames = small_frames([("c", "upos")], parameters=(CONVERGED,), changes=[0.0, 0.0])
     (found,) = page(replace(frames, comparisons=table).reading, "layer_probe").answers
-    assert (found.text, found.kind) == ("No change of what probes read is shown.", "undecided")
+    assert (found.text, found.kind) == (
+        "No change of more than \u00b10.5 points is shown in what probes read.",
+        "undecided",
+    )
 
 
 def test_sentences_follow_the_topics_and_link_to_their_page() -> None:
@@ -74,3 +77,6 @@ def test_freezing_is_advised_only_as_deep_as_no_loss_is_shown_without_a_gap() ->
     assert _harmless(depths([same, worse, same])) == []
     unknown = (0.9, float("nan"), float("nan"))
     assert _harmless(depths([same, unknown, same])) == []
+    assert _harmless(depths([unknown, same])) == []
+    few, fewer = (0.567, 0.43, 0.68), (0.40, 0.28, 0.53)
+    assert _harmless(depths([few, few, fewer])) == [0.0], "intervals overlap, and 16.7 points are a cost"

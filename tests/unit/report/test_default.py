@@ -141,6 +141,7 @@ class TestSentences:
             (["lower", "undecided", "higher"], "higher", 6.0, "; lower at the embeddings."),
             (["higher", "higher", "higher"], "higher", 6.0, "; also at the embeddings and layer 1."),
             (["failed probe"] * 3, "described", 0.2, "All probes of tuned or base failed"),
+            (["failed probe", "unchanged", "unchanged"], "unchanged", 0.8, "is as in base wherever no probe failed, "),
         ],
     )
     def test_no_more_is_said_than_the_verdicts_do(self, verdicts, kind, weight, text):
@@ -159,6 +160,14 @@ class TestSentences:
         found = page_in(made, table)
         assert said(found)[0].startswith("In tuned, loss is higher than in base (2.000 \u2192 2.500, 95 % interval")
         assert blocks_of(found)["Numbers"].tables[1].rows[0][:4] == ["loss", "2.000", "2.500", "+0.500"]
+        unsure = said(page_in(made, table.assign(verdict="undecided")))[0]
+        assert "not shown to differ from base; the difference is +0.500 (2.000" in unsure
+
+    def test_a_significant_difference_within_the_margin_is_not_said_to_be_none(self):
+        table = changed(["unchanged", "undecided", "undecided"])
+        assert "nowhere shown to differ from base; " in said(page_in(two(), table.assign(q=0.5)))[0]
+        small = said(page_in(two(), table.assign(q=[0.01, 0.5, 0.5])))[0]
+        assert "nowhere shown to differ from base by more than \u00b10.25; the largest" in small
 
     def test_inputs_and_other_axes_are_places_too(self):
         made = [*two(), *(row | {"input": "mix", "layer": None} for row in two()[:1])]
@@ -192,6 +201,23 @@ class TestSentences:
         near = said(page_in(rows({0: 0.5, 1: 0.6}, half=0.2)))[0]
         assert near.endswith("highest at layer 1, 0.60 (0.40 to 0.80): no layer is shown to differ from another.")
         assert not said(page_in(rows({0: 0.1, 1: 0.9}, half=0.2)))[0].endswith("another.")
+
+    def test_that_no_layer_differs_is_said_of_no_curve_with_two_that_do(self):
+        made = [*rows({0: 0.5, 3: 0.6}, half=0.3), *rows({1: 0.51, 2: 0.59}, half=0.01)]
+        assert said(page_in(made))[0].endswith("0.60 (0.30 to 0.90): these two are not shown to differ.")
+
+    def test_places_with_one_number_are_named_together(self):
+        (text,) = said(page_in(rows({0: 1.0, 1: 0.9999, 2: 0.5}, half=0.01)))
+        assert "lowest at layer 2, 0.50" in text and "highest at the embeddings and layer 1, 1.00" in text
+
+
+def test_intervals_of_another_confidence_are_not_called_95_percent():
+    made = rows({0: 0.1, 1: 0.9}, half=0.2)
+    lock = lock_of()
+    asked = {**lock["spec"], "compare": {"confidence": 0.9}}
+    for more, text in (({}, "95 % intervals."), ({"spec": asked}, "(90 % where they are of the comparison).")):
+        (block,) = page_in(made, **more).sections[0].blocks
+        assert block.lede.replace("\u00a0", " ").endswith(text)
 
 
 def test_a_title_with_a_colon_is_followed_by_a_dash():
@@ -340,6 +366,30 @@ def test_freezing_reports_how_much_may_be_frozen(levels, text):
     assert first.startswith(text) and "with the head alone learning it is 50.0 (49.0 to 51.0)." in first
 
 
+def test_what_is_named_as_all_blocks_is_all_blocks():
+    made = rows({-1: 0.8, 0: 0.8, 1: 0.5}, "accuracy", 0.01, axis="frozen_blocks")
+    (first, *_) = said(own_page("freezing", made, depths=[-1, 0, 1]))
+    assert "head alone" not in first
+    made = rows({1: 0.5, 3: 0.8}, "accuracy", 0.01, axis="kept_blocks")
+    (first, *_) = said(own_page("truncation", made, depths=[1, 3]))
+    assert "whole" not in first and "to 3 blocks" in first
+
+
+@pytest.mark.parametrize(
+    "levels, always, text",
+    [
+        ({-1: 0.8, 0: 0.8, 1: 0.798, 2: 0.5}, 0.5, "the embeddings and the first block frozen at no measured cost of"),
+        ({-1: 0.8, 0: 0.8, 1: 0.79, 2: 0.5}, 0.5, ""),
+        ({-1: 0.8, 0: 0.8, 1: 0.8, 2: 0.8}, 0.795, ""),
+    ],
+)
+def test_freezing_is_advised_of_models_that_learnt_the_task_and_lost_nothing(levels, always, text):
+    made = rows(levels, "accuracy", 0.01, axis="frozen_blocks")
+    made += [{"metric": "majority", "value": always, "subset": "accuracy"}]
+    told = [one.text for one in own_page("freezing", made).answers]
+    assert len(told) == bool(text) and all(text in one for one in told)
+
+
 def test_truncation_reports_how_many_blocks_are_enough():
     made = rows({1: 0.5, 2: 0.79, 3: 0.8}, "accuracy", 0.01, axis="kept_blocks")
     first = said(own_page("truncation", made))[0].replace("\u00a0", " ")
@@ -367,6 +417,17 @@ def test_perplexity_tells_how_far_the_reference_is_restored(lowest, text):
     assert first.startswith("Perplexity is 18.0 in the reference and 30.0 (28.0 to 32.0) in base; ") and text in first
 
 
+def test_perplexity_is_set_beside_that_of_a_models_own_reference():
+    made = []
+    for model, level in (("one", 18.0), ("two", 50.0)):
+        made += rows({0: 90.0, 1: 89.0}, "perplexity", 2.0, axis="last_replaced", subset="layers", model=model)
+        made += rows({None: level}, "reference_perplexity", layer=None, model=model)
+    first, second = said(own_page("perplexity", made))
+    assert first.startswith("Perplexity is 18.0 in the reference and 90.0")
+    assert second.startswith("Perplexity is 50.0 in the reference and 90.0")
+    assert "Perplexity is" not in " ".join(said(own_page("perplexity", [one for one in made if one.get("x") != 0])))
+
+
 def erased(effect, half=0.01, runs=1, **where):
     return [
         row
@@ -381,7 +442,7 @@ def erased(effect, half=0.01, runs=1, **where):
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        (erased(0.3), "with the property erased from the embeddings, where the difference is largest, 51.0"),
+        (erased(0.3), "with the property erased from the embeddings, where the largest difference is shown, 51.0"),
         (erased(0.004, 0.03, runs=2), "is not shown to change it"),
     ],
 )

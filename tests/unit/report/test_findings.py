@@ -87,6 +87,13 @@ def test_undecided_layers_are_named_and_not_called_unchanged() -> None:
     assert "No layer of tuned shows a change of probe accuracy that survives" in said
 
 
+def test_a_significant_difference_within_the_margin_is_not_called_none() -> None:
+    table = comparison([0.0, 0.002, 0.01], half=0.002).assign(verdict=["unchanged", "unchanged", "undecided"])
+    assert "shows a change of probe accuracy that survives" in texts(table.assign(q=0.5))[0]
+    small = texts(table.assign(q=[0.5, 0.001, 0.2]))[0]
+    assert "No layer of tuned shows a change of probe accuracy by more than \u00b10.5 points that survives" in small
+
+
 def test_all_unchanged_is_one_sentence() -> None:
     said = texts(comparison([0.0, 0.001, 0.0]))
     assert said[0] == "Part of speech: All layers of tuned are unchanged within 0.5 points."
@@ -219,6 +226,9 @@ def test_every_pooling_of_a_sentence_probe_is_a_group_of_its_own() -> None:
     comparisons = pd.concat([known.assign(pooling="cls"), other], ignore_index=True)
     page = page_in(Frames(results, comparisons, frames.cells, frames.lock).reading, "sentence_probe")
     assert page.title == "Sentences, layer by layer"
+    (told,) = page.answers
+    assert "part of speech (cls) from layer 1 (3.0 points)" in told.text
+    assert "part of speech (sentence_mean) from layer 1 (2.0 points)" in told.text
     assert "over 2 poolings and 2 layers" in page.overview
     first, second = page.sections[:2]
     assert [first.title, second.title] == ["Part of speech, cls", "Part of speech, sentence_mean"]

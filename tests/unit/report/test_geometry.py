@@ -55,7 +55,11 @@ def test_the_opening_says_nothing_of_what_is_undecided_and_unchanged_only_where_
     assert cloud(mean_cosine=undecided, participation_ratio=undecided).answers == []
     same = ([0.0, 0.001], ["unchanged", "unchanged"])
     (said,) = cloud(mean_cosine=same, participation_ratio=same).answers
-    assert said.kind == "unchanged" and "mean cosine of two words within \u00b10.02" in said.text
+    assert (
+        said.kind == "unchanged"
+        and "mean cosine of two words (within \u00b10.02)" in said.text
+        and "are unchanged" in said.text
+    )
     assert cloud(mean_cosine=same, participation_ratio=undecided).answers == []
 
 

@@ -183,7 +183,10 @@ def test_a_move_needs_its_test_and_an_interval_away_from_chance(changes: pd.Data
     assert ("they move to lower layers" in text) is shown
     assert ("no move to lower or higher layers is shown" in text) is not shown
     assert "re-fits of one model exchange (80 stay, 20 leave and 30 enter" in text
-    assert "; re-fits exchange 12 in base and 13.5 in tuned; beyond re-fits +10.0, 95 % interval +6.0 to +14.0)" in text
+    assert (
+        "; re-fits exchange 12 in base and 13.5 in tuned; beyond re-fits, over both fits of each model, +10.0, 95 % interval +6.0 to +14.0)"
+        in text
+    )
 
 
 @pytest.mark.parametrize("runs", [1, 2])
@@ -194,7 +197,7 @@ def test_what_refits_exchange_as_well_is_no_move(runs: int) -> None:
         "no more neurons are shown to leave the selection than re-fits of one model exchange, and 5 % of it (80 stay"
     )
     assert claim in text
-    assert "beyond re-fits +7.0, 95 % interval +3.0 to +11.0)." in text
+    assert "beyond re-fits, over both fits of each model, +7.0, 95 % interval +3.0 to +11.0)." in text
     assert "layers" not in text and "move" not in text
 
 

@@ -107,6 +107,29 @@ def test_a_gain_is_called_one_and_a_part_below_0_has_its_sign():
         "At the embeddings, of part of speech, 3.0 points are gained, \u22122.0 re-encoded and 5.0 moved."
     )
     assert answer(found)[1] == "higher"
+    assert (
+        "3.0 points gained (95 % interval +2.9 to +3.1, q = 0.010), \u22122.0 points re-encoded (95 % interval \u22122.1 "
+        in (said(found)[0])
+    )
+
+
+def test_a_part_that_is_more_than_the_drop_is_not_said_to_be_of_it():
+    found = part(UNCHANGED, {"lost": -0.004, "re_encoded": 0.10, "moved": -0.005})
+    assert answer(found)[0] == (
+        "The base's probe misses 9.1 points of part of speech at layer 1, where 10.0 points are re-encoded and \u22120.9 "
+        "the other parts in sum, lost and moved are undecided."
+    )
+    whole = part({"lost": -0.03, "re_encoded": 0.05, "moved": 0.01})
+    assert answer(whole)[0] == (
+        "The base's probe misses 3.0 points of part of speech at the embeddings, where 3.0 points are gained, 5.0 "
+        "re-encoded and 1.0 moved."
+    )
+
+
+def test_a_layer_with_a_part_that_is_shown_is_spoken_of_before_a_larger_drop_without_one():
+    nothing_shown = {"lost": 0.005, "re_encoded": 0.005, "moved": 0.005}
+    found = part(nothing_shown, {"lost": -0.04, "re_encoded": 0.04, "moved": 0.0})
+    assert answer(found)[0].startswith("At layer 1, of part of speech, 4.0 points are gained and 4.0 re-encoded")
 
 
 def test_what_the_bases_probe_reads_after_an_affine_map_is_out_of_reach_rather_than_gone():

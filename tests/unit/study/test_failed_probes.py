@@ -18,6 +18,14 @@ def test_failed_probes_have_no_test_and_play_no_part_in_the_correction():
     assert judged["p"].isna().tolist() == [False, False, True] and "failed" not in judged
 
 
+def test_what_has_no_probes_that_could_fail_is_tested_in_a_table_with_what_has():
+    shared = {"difference": -0.1, "p": 0.01, "p_equivalence": 0.9, "low": -0.2, "high": -0.1}
+    probed = pd.DataFrame([{"metric": "accuracy", **shared, "failed": False}])
+    domains = pd.DataFrame([{"metric": "rsa", **shared, "other_corpus": "other"}])
+    judged = control_false_discoveries(pd.concat([probed, domains], ignore_index=True))
+    assert judged["verdict"].tolist() == ["lower", "lower"] and judged["q"].tolist() == [0.01, 0.01]
+
+
 def test_probes_whose_penalty_forbids_everything_are_no_finding(place, tmp_path, cache):
     raw = study(place, analyses=[{"layer_probe": {"tasks": ["words/upos"], "seeds": 1, "control": False, "l2": 1e4}}])
     run = Study.from_dict(raw, tmp_path / "run", cache=cache).run()

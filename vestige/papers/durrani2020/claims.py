@@ -90,7 +90,7 @@ def ablation(side: Observed) -> Claim:
             Part(name, _held_out(rows, "accuracy", KEPT["Top"], KEPT["Bottom"]), above=0)
             for name, rows in results.items()
         ],
-        lead="Top minus bottom",
+        lead="Top minus bottom, mean of test and dev",
         note=_covered(results),
     )
 
@@ -155,7 +155,7 @@ def selectivity(side: Observed) -> Claim:
     return Claim(
         "Selectivity is higher with the selected neurons than with all.",
         [Part(name, _held_out(rows, "selectivity", TIGHT, ALL), above=0) for name, rows in results.items()],
-        lead="Selected minus all",
+        lead="Selected minus all, mean of test and dev",
         note=_covered(results),
     )
 

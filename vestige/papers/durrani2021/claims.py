@@ -15,7 +15,7 @@ from vestige.papers.durrani2021.contrast import (
     params_of,
     weights_of,
 )
-from vestige.papers.lookup import ENDS, SEEDS, one, pick
+from vestige.papers.lookup import ALPHA, ENDS, SEEDS, one, pick
 from vestige.papers.observed import Observed
 from vestige.papers.paper import Statement
 from vestige.papers.verdicts import Claim, Estimate, Part
@@ -58,7 +58,8 @@ def upper_layers(side: Observed, protocol: str) -> Claim:
         parts,
         lead="Mean change",
         decimals=2,
-        note=f"{_counted(changes, upper)}Largest difference: {place_of(side, worst)}: "
+        note=f"{_counted(changes, upper)}{'Largest loss' if worst['difference'] < 0 else 'No loss; smallest gain'}: "
+        f"{place_of(side, worst)}: "
         f"{Estimate.of_row(worst).times(100).text()} points.",
     )
 
@@ -68,7 +69,8 @@ def _counted(changes: pd.DataFrame, upper: pd.Series) -> str:
     if (changes["verdict"] == "described").all():
         return ""
     above = changes["layer"].map(upper)
-    fallen = [int((changes[above == half]["verdict"] == "lower").sum()) for half in (True, False)]
+    lost = (changes["q"] <= ALPHA) & (changes["difference"] < 0)
+    fallen = [int(lost[above == half].sum()) for half in (True, False)]
     return (
         f"Significant losses after correction: {fallen[0]} of {int(above.sum())} upper and {fallen[1]} of "
         f"{int((~above).sum())} lower comparisons. "
@@ -260,8 +262,13 @@ def largest_disagreement(side: Observed) -> str:
     place = place_of(side, pd.Series(dict(zip(keys, where, strict=True))))
     told = "; ".join(f"{Estimate.of_row(row).times(100).text()} points under `{name}`" for name, row in rows.items())
     text = f"The two protocols differ most for {place}: {told}. "
-    if {row["verdict"] for row in rows.values()} == {"lower", "higher"}:
-        return f"**The answer depends on the probe.** {text}Both changes are significant after correction."
+    if all(row["q"] <= ALPHA for row in rows.values()):
+        if len({row["difference"] < 0 for row in rows.values()}) > 1:
+            return f"**The answer depends on the probe.** {text}Both changes are significant after correction."
+        return (
+            f"{text}Both changes are significant after correction and of one direction; whether they differ in size "
+            "is not tested."
+        )
     return (
         f"{text}Not both of these are significant after correction, so whether the answer depends on the probe cannot "
         "be told."

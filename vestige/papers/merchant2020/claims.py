@@ -72,9 +72,9 @@ def edges_are_kept(side: Observed) -> Claim:
         whole = f1(side, name, "base", "mix")
         gap = min(abs(f1(side, name, *other) - whole) for other in (("base", "lexical"), ("random twin", "mix")))
         changes = edge_changes(side, name, "mix")
-        rows = [Estimate.of_row(changes.loc[model]) for model in tuned]
-        parts += [Part(name, row, above=-gap / 2, below=gap / 2) for row in rows]
-        sizes += [abs(row.value) for row in rows]
+        rows = {model: Estimate.of_row(changes.loc[model]) for model in tuned}
+        parts += [Part(f"{name}, {tuned[model]}", row, above=-gap / 2, below=gap / 2) for model, row in rows.items()]
+        sizes += [abs(row.value) for row in rows.values()]
         nearest.append(gap)
     return Claim(
         "Fine-tuned models keep most of what edge probes find: changes are much smaller than the distance to the "
@@ -140,6 +140,9 @@ def others_keep_trees(side: Observed) -> Claim:
         "Tuned on the other tasks, little changes but for a small drop in the last layer.",
         [*inner, *last],
         lead=f"Changes of DSpr within {LITTLE:g} below the last layer, and between -0.1 and 0 there",
+        unit="",
+        scale=1,
+        decimals=3,
         note="Layer 0 to the last: "
         + "; ".join(f"{tuned[m]} {', '.join(f'{c.value:+.3f}' for c in changes)}" for m, changes in others.items())
         + f". {checkpoints(side)}",

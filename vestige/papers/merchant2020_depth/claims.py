@@ -19,7 +19,7 @@ TASKS = {
 }
 """The tasks that models were tuned on; the third is in no figure of the paper."""
 MEASURES = ("accuracy", "f1", "las")
-"""What tasks are scored by: the last of these that a task has."""
+"""What tasks are scored by: of these, the one that the task is tuned by, which the analyses report first."""
 FEW = {"MNLI": 2 / 12, "SQuAD": 3 / 12}
 """Of the blocks that must be free to change: on MNLI the score falls when the last two are frozen as well, on SQuAD
 when three or fewer may change."""
@@ -35,8 +35,8 @@ def places_of(side: Observed, analysis: str) -> dict[str, tuple[str, str]]:
     """Corpus and measure of every task."""
     found = {}
     for title, (corpus, task) in side.places(TASKS, analysis).items():
-        there = set(pick(side.results, analysis=analysis, corpus=corpus, task=task)["metric"])
-        found[title] = (corpus, next(measure for measure in reversed(MEASURES) if measure in there))
+        there = pick(side.results, analysis=analysis, corpus=corpus, task=task)["metric"]
+        found[title] = (corpus, next(measure for measure in there if measure in MEASURES))
     return found
 
 
@@ -104,13 +104,13 @@ def parsing_needs_depth(side: Observed) -> Claim:
         if title in costs and DEEP in costs:
             parts.append(Part(f"{DEEP} minus {title}", costs[DEEP][0] - costs[title][0], above=0))
     told = [
-        f"{title} {100 * half.value:.1f} of {100 * whole.value:.1f} points" for title, (half, whole) in costs.items()
+        f"{title} {100 * half.value:.1f} and {100 * whole.value:.1f} points" for title, (half, whole) in costs.items()
     ]
     return Claim(
         "Parsing needs deeper change than MNLI and SQuAD.",
         parts,
         lead="Difference of what freezing the lower half of the blocks costs",
-        note=f"Freezing the lower half of the blocks costs so much of what freezing all of them costs: "
+        note=f"What freezing the lower half of the blocks costs, and freezing all of them: "
         f"{', '.join(told)}. {_covered(parts)}",
     )
 

@@ -10,30 +10,42 @@ from vestige.papers.mosbach2020.mechanisms import perplexities
 from vestige.papers.observed import Observed
 from vestige.papers.page import Page, spread, unlearnt
 from vestige.papers.paper import Paper, Sides
+from vestige.report.wording import listing
 
 SCORES = {
-    "cola": [("matthews", "CoLA, Matthews")],
-    "sst2": [("accuracy", "SST-2, accuracy")],
-    "rte": [("accuracy", "RTE, accuracy")],
-    "squad": [("exact_match", "SQuAD, exact match"), ("f1", "SQuAD, F1")],
+    "cola": [("matthews", "Matthews")],
+    "sst2": [("accuracy", "accuracy")],
+    "rte": [("accuracy", "accuracy")],
+    "squad": [("exact_match", "exact match"), ("f1", "F1")],
 }
 GROUPS = ("lower", "upper")
 
 
 def tuned(page: Page, paper: Paper, sides: Sides) -> None:
     """Table 1."""
-    rows = {title: (role, measure) for role, measures in SCORES.items() for measure, title in measures}
+    titles = _titles(sides)
+    rows = {
+        f"{titles[role]}, {title}": (role, measure)
+        for role, measures in SCORES.items()
+        if role in titles
+        for measure, title in measures
+    }
 
     def score(side: Observed, title: str) -> str:
         role, measure = rows[title]
         runs = side.lock["models"].get(role, [])
         return spread([run["curve"][-1][f"dev_{measure}"] for run in runs]) if runs else ""
 
-    there = [(title,) for title, (role, _) in rows.items() if any(role in side.tuned(TITLES) for side in sides)]
     caption = "Table 1: the tuned models on dev, mean of the runs (their range)"
-    paper.by_model(page, sides, ["task"], there, {"": score}, caption, "Table 1")
+    paper.by_model(page, sides, ["task"], [(title,) for title in rows], {"": score}, caption, "Table 1")
     for side in sides:
-        page.text(*unlearnt(side, side.tuned(TITLES)))
+        whose = f"{side.title}: " if len(sides) > 1 else ""
+        page.text(*(f"{whose}{text}" for text in unlearnt(side, side.tuned(TITLES))))
+
+
+def _titles(sides: Sides) -> dict[str, str]:
+    """What each tuned model was tuned on, by role: the paper's task, or the corpus that stands in for it."""
+    return {role: title for side in sides for role, title in side.tuned(TITLES).items()}
 
 
 def probing_sets(page: Page, paper: Paper, sides: Sides) -> None:
@@ -59,11 +71,11 @@ def base(page: Page, paper: Paper, sides: Sides) -> None:
 
 def groups(page: Page, paper: Paper, sides: Sides) -> None:
     """Tables 2 and 5, and Figures 4 and 5."""
-    keys = list(dict.fromkeys(pair for side in sides for pair in changes_of(side).pairs))
+    keys, titles = list(dict.fromkeys(pair for side in sides for pair in changes_of(side).pairs)), _titles(sides)
     for number, tasks in ((2, ("cola", "sst2")), (5, ("rte", "squad"))):
         there = [task for task in tasks if any(task in changes_of(side).tuned for side in sides)]
         columns = {
-            f"{told}, {TITLES[task]}, {GROUPS[half]}": _group(pooling, task, half)
+            f"{told}, {titles[task]}, {GROUPS[half]}": _group(pooling, task, half)
             for pooling, told in POOLINGS.items()
             for task in there
             for half in (0, 1)
@@ -79,7 +91,16 @@ def groups(page: Page, paper: Paper, sides: Sides) -> None:
         "interval leaves out zero; the diamonds are tuned [CLS] against the *mean* of the base model, which a gain of "
         "new knowledge would have to pass. Figure 5: change with the mean."
     )
+    page.text(_failed(sides))
     page.each(sides, _by_layer)
+
+
+def _failed(sides: Sides) -> str:
+    """How many probes of these tables failed; empty where none did."""
+    found = {side.title: pick(side.results, analysis="sentence_probe", metric="failed_probe") for side in sides}
+    failed = {title: int((rows["value"] > 0).sum()) for title, rows in found.items()}
+    told = [f"{n:,} of {len(found[title]):,} of {title}" for title, n in failed.items() if n]
+    return f"Probes that failed, and are part of these averages: {listing(told)}." if told else ""
 
 
 def _by_layer(page: Page, side: Observed) -> None:
@@ -132,8 +153,8 @@ def _perplexity(page: Page, side: Observed) -> None:
         else ""
     )
     page.text(
-        f"Perplexity of masked tokens ({_text_read(side)}) with the language-model head of the base model;{fitted} "
-        "mean and standard deviation over runs. Left: during tuning. Right: with the last layers replaced by "
+        f"Perplexity of masked tokens ({_text_read(side)}) with the language-model head of the base model, mean and "
+        f"standard deviation over runs.{fitted} Left: during tuning. Right: with the last layers replaced by "
         "the base model's; the embeddings stay those of the tuned model, so the last point need not be the base's."
     )
     page.figure(figures.perplexity(side), "figure3", "Perplexity during tuning, and with layers replaced")

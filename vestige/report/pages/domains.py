@@ -6,7 +6,7 @@ import pandas as pd
 
 from vestige.analyses.metric import LAYER, Metric
 from vestige.report import numbers
-from vestige.report.changes import cells, evidence, interval, weight
+from vestige.report.changes import beyond, cells, evidence, interval, weight
 from vestige.report.curves import curve_frame, of_metric
 from vestige.report.drawing.curves import curves_chart
 from vestige.report.reading import Part, Reading
@@ -121,8 +121,9 @@ def _sentence(other: str, pair: pd.DataFrame, metric: Metric, reading: Reading) 
     sure += chance("q", top["q"])
     mine, theirs = (numbers.text(metric, top[side]) for side in ("in_domain", "out_of_domain"))
     if found.empty:
-        text = f"no layer of {model} is shown to be less or more similar to {reference} on {here} than on {other}; "
-        text += f"the largest difference is at {layer(int(top['layer']))} ({metric.title} {mine} and {theirs}, {sure})"
+        text = f"no layer of {model} is shown to be less or more similar to {reference} on {here} than on {other}"
+        text += f"{beyond(metric, pair, reading.judging.alpha)}; the largest difference is at "
+        text += f"{layer(int(top['layer']))} ({metric.title} {mine} and {theirs}, {sure})"
         return f"{tuned} {text}.", "undecided"
     where, verdict = int(top["layer"]), str(top["verdict"])
     text = f"{layer(where)} of {model} {be([where])} {_MORE[verdict]} similar to {reference} on {here} "

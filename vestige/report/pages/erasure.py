@@ -86,7 +86,7 @@ def _one_erased(part: Part, model: str, metric: Metric) -> Iterator[tuple[float,
     effects = (erased["value"] - none["value"]).loc[moved].abs()
     most = effects.idxmax()
     text = f"{level}; with the property erased from {layer(int(most))}"
-    text += ", where the difference is largest," if len(erased) > 1 else ""
+    text += ", where the largest difference is shown," if len(erased) > 1 else ""
     text += f" {notes.level(metric, erased.loc[most])}"
     text += f", with random directions instead {notes.level(metric, random.loc[most])}" if most in random.index else ""
     yield float(effects[most]), f"{text}."

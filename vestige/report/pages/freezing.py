@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from vestige.report import curves, default, notes
+from vestige.report import curves, default, notes, numbers
 from vestige.report.reading import Part, Reading
 from vestige.report.types import Answer, Page
 
 _NOTHING = -1
+_COST = 0.005
+"""A score that is lower by more than this is a measured cost, even where the intervals overlap."""
 
 
 def page(reading: Reading, analysis: str) -> Page:
@@ -20,24 +22,29 @@ def page(reading: Reading, analysis: str) -> Page:
 
 
 def _advice(part: Part, model: str) -> Iterator[str]:
-    """Which blocks could have been frozen at no measured cost."""
+    """Which blocks could have been frozen at no measured cost, of a model that is shown to have learnt the task."""
     metric = curves.leading(part)
     points = notes.points(curves.curve_frame(part.rows, metric, metric.along[0]), model)
     deep = _harmless(points) if _NOTHING in points.index else []
-    if deep and deep[-1] > 0:
+    always = max(curves.baselines(part, metric, model).values(), default=0.0)
+    if deep and deep[-1] > 0 and points.loc[_NOTHING, "low"] > always:
         whole, frozen = points.loc[_NOTHING], points.loc[deep[-1]]
+        first = "block" if deep[-1] == 1 else notes.blocks(deep[-1])
         yield (
-            f"Tuning {model} on {part.name} could have left the embeddings and the first {notes.blocks(deep[-1])} "
-            f"frozen at no measured cost ({metric.title} {notes.level(metric, frozen)}, all blocks tuned "
-            f"{notes.level(metric, whole)})."
+            f"Tuning {model} on {part.name} could have left the embeddings and the first {first} frozen at no measured "
+            f"cost of more than {numbers.margin(metric, _COST)} ({metric.title} {notes.level(metric, frozen)}, all "
+            f"blocks tuned {notes.level(metric, whole)}; a cost within these intervals is not ruled out)."
         )
 
 
 def _harmless(points: pd.DataFrame) -> list[float]:
-    """Depths up to which freezing is not shown to lower the score, without a gap and with intervals throughout."""
+    """Depths up to which freezing costs next to nothing and is not shown to cost more, with intervals and no gap."""
     found: list[float] = []
+    whole = points.loc[_NOTHING]
     for depth in (x for x in points.index if x >= 0):
-        if not notes.has_interval(points.loc[depth]) or notes.below(points.loc[depth], points.loc[_NOTHING]):
+        frozen = points.loc[depth]
+        known = notes.has_interval(frozen) and notes.has_interval(whole)
+        if not known or frozen["value"] < whole["value"] - _COST or notes.below(frozen, whole):
             break
         found.append(float(depth))
     return found
@@ -57,4 +64,6 @@ def _frozen(part: Part, model: str) -> Iterator[tuple[float, str]]:
         text += f"shown to fall below {of_whole}"
     else:
         text = f"Whatever is frozen in {model}, the {metric.title} is below {of_whole}"
-    yield 0.0, f"{text}; with the head alone learning it is {notes.level(metric, head)}."
+    if part.setting.parameters.get("depths") is None:  # else the deepest may leave blocks free
+        text += f"; with the head alone learning it is {notes.level(metric, head)}"
+    yield 0.0, f"{text}."

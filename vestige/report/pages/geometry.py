@@ -52,8 +52,8 @@ def _answers(part: Part, where: str) -> Iterator[Answer]:
         if texts:
             yield Answer("representations", model, f"Word vectors{on} {listing(texts)}.", kinds[0])
         elif all(len(rows) and (rows["verdict"] == "unchanged").all() for rows in mine.values()):
-            same = [f"{metric.title} within \u00b1{_margin(metric, mine[name])}" for name, metric in known.items()]
-            text = f"How word vectors{on} lie in their space is unchanged at every layer ({listing(same)})."
+            same = [f"{metric.title} (within \u00b1{_margin(metric, mine[name])})" for name, metric in known.items()]
+            text = f"Of word vectors{on}, {listing(same)} {'is' if len(same) == 1 else 'are'} unchanged at every layer."
             yield Answer("representations", model, text, "unchanged")
 
 

@@ -26,10 +26,11 @@ def _restored(part: Part, model: str) -> Iterator[tuple[float, str]]:
     axis = next(axis for axis in metric.along if axis.name == _LAST)
     rows = part.rows[part.rows["subset"] == "layers"]
     points = notes.points(curves.curve_frame(rows, metric, axis), model)
-    reference = part.rows.loc[part.rows["metric"] == "reference_perplexity", "value"].astype(float)
-    if points.empty or reference.empty:
+    mine = part.rows[part.rows["model"] == model]
+    reference = mine.loc[mine["metric"] == "reference_perplexity", "value"].astype(float)
+    if 0 not in points.index or reference.empty:
         return
-    start = points.iloc[0]
+    start = points.loc[0]
     text = (
         f"{numbers.text(metric, float(reference.mean()))} in the reference and {notes.level(metric, start)} in {model}"
     )

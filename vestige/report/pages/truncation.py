@@ -19,9 +19,11 @@ def _cut(part: Part, model: str) -> Iterator[tuple[float, str]]:
     if len(points) < 2:
         return
     first, whole = points.iloc[0], points.iloc[-1]
-    enough = next((x for x in points.index if not notes.below(points.loc[x], whole)), points.index[-1])
+    sure = all(notes.has_interval(point) for _, point in points.iterrows())
+    enough = next((x for x in points.index if sure and not notes.below(points.loc[x], whole)), points.index[-1])
     text = f"{capital(metric.title)} of {model} is {notes.level(metric, first)} cut to {notes.blocks(points.index[0])} "
-    text += f"and {notes.level(metric, whole)} whole"
+    every = part.setting.parameters.get("depths") is None
+    text += f"and {notes.level(metric, whole)} {'whole' if every else f'to {notes.blocks(points.index[-1])}'}"
     if enough != points.index[-1]:
         text += f"; with {notes.blocks(enough)}, {notes.level(metric, points.loc[enough])}, it is not shown to fall "
         text += "below that"

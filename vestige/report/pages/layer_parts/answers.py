@@ -23,7 +23,8 @@ def _answer(model: str, groups: Sequence[Group]) -> Answer:
     said = {verdict: listing([text for text in texts if text]) for verdict, texts in parts.items()}
     changed = [f"{word} {said[verdict]}" for verdict, word in _WORDS.items() if said[verdict]]
     same = [_name(group) for group in groups if (group.accuracy.changes["verdict"] == "unchanged").all()]
-    within = f"within \u00b1{numbers.margin(groups[0].accuracy.metric, groups[0].accuracy.margin)}"
+    margin = f"\u00b1{numbers.margin(groups[0].accuracy.metric, groups[0].accuracy.margin)}"
+    within = f"within {margin}"
     if changed:
         text = f"Probes read {', and '.join(changed)}"
         text += (
@@ -32,7 +33,7 @@ def _answer(model: str, groups: Sequence[Group]) -> Answer:
         return Answer("knowledge", model, f"{text}.", "lower" if said["lower"] else "higher")
     if len(same) == len(groups):
         return Answer("knowledge", model, f"What probes read is unchanged {within} at every layer.", "unchanged")
-    return Answer("knowledge", model, "No change of what probes read is shown.", "undecided")
+    return Answer("knowledge", model, f"No change of more than {margin} is shown in what probes read.", "undecided")
 
 
 def _changed(group: Group, verdict: str) -> str:
@@ -47,6 +48,7 @@ def _changed(group: Group, verdict: str) -> str:
 
 
 def _name(group: Group) -> str:
-    """The task inside a sentence: 'part of speech'."""
+    """The task inside a sentence: 'part of speech'; with the pooling, where there are several."""
     title = group.title.split(", ")[0]
-    return title if title[:2].isupper() else title[:1].lower() + title[1:]
+    title = title if title[:2].isupper() else title[:1].lower() + title[1:]
+    return f"{title} ({group.pooling})" if group.pooling else title

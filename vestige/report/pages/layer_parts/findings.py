@@ -10,7 +10,7 @@ import pandas as pd
 
 from vestige.comparison.differences import FAILED, Settings
 from vestige.report import numbers
-from vestige.report.changes import WEIGHTS, evidence, weight, with_numbers
+from vestige.report.changes import WEIGHTS, beyond, evidence, weight, with_numbers
 from vestige.report.pages.layer_parts.group import Group, Measure
 from vestige.report.types import Finding
 from vestige.report.wording import VERDICTS, be, capital, layer, layers, listing
@@ -90,7 +90,8 @@ def _nothing_found(group: Group, judging: Settings) -> tuple[str, str, float]:
         return text, "described", WEIGHTS["described"]
     top, kind = sound.loc[sound["difference"].abs().idxmax()], "undecided" if sound["q"].notna().any() else "described"
     nothing = (
-        f"No layer of {group.model} shows a change of {metric.title} that survives the correction for many tests"
+        f"No layer of {group.model} shows a change of {metric.title}{beyond(metric, sound, judging.alpha)} that "
+        "survives the correction for many tests"
         if kind == "undecided"
         else f"No layer of {group.model} has a verdict: differences are described, not tested"
     )

@@ -203,7 +203,8 @@ def moved(task: NeuronTask, pair: tuple[str, str], judging: Settings) -> tuple[s
             continue
         beyond, distance, mean, *exchange = found
         over = f"{interval(judging)} {signed(beyond.low, 1)} to {signed(beyond.high, 1)}"
-        counts = f"{_exchanged(exchange, pair)}; beyond re-fits {signed(beyond.value, 1)}, {over}"
+        beyond_refits = f"beyond re-fits, over both fits of each model, {signed(beyond.value, 1)}, {over}"
+        counts = f"{_exchanged(exchange, pair)}; {beyond_refits}"
         title = f"{capital(chosen.title)} of {model} against {pair[0]}"
         if not beyond.low > EXCHANGED * (exchange[0].value + exchange[1].value):
             claim = (

@@ -59,16 +59,25 @@ def _answer(model: str, mine: Sequence[Split]) -> Answer:
 
 
 def _clause(split: Split, at: int) -> str:
-    """'of the 12.3 points of part of speech that the base's probe misses at layer 6, 3.1 are lost and 8.2 moved'."""
+    """'of the 12.3 points of part of speech that the base's probe misses at layer 6, 3.1 are lost and 8.2 moved'.
+
+    Parts that are more than the whole, because others are below 0, are not said to be of it.
+    """
     parts = {name: row for name in ROTATION if (row := split.at(name, at)) is not None}
     whole, metric = split.at(DROP, at), split.metric(split.there[0])
-    if whole is not None and whole["verdict"] == "higher":
-        text = f"of the {numbers.amount(metric, whole['value'])} of {task_name(split.part)} that the base's probe "
-        text += f"misses at {layer(at)}, "
-    else:
-        text = f"at {layer(at)}, of {task_name(split.part)}, "
     shown = {name: row for name, row in parts.items() if row["verdict"] in ("higher", "lower")}
     amounts = [f"{_bare(split, name, row)} {_called(name, row)}" for name, row in shown.items()]
+    values = [float(row["value"]) for row in shown.values()]
+    if whole is None or whole["verdict"] != "higher":
+        text = f"at {layer(at)}, of {task_name(split.part)}, "
+    elif min(values, default=0.0) < 0 or sum(values) > whole["value"]:
+        text = f"the base's probe misses {numbers.amount(metric, whole['value'])} of {task_name(split.part)} at "
+        text += f"{layer(at)}, where "
+        rest = numbers.change(metric, whole["value"] - sum(values))
+        amounts += [f"{rest} the other parts in sum"] if len(shown) < len(parts) else []
+    else:
+        text = f"of the {numbers.amount(metric, whole['value'])} of {task_name(split.part)} that the base's probe "
+        text += f"misses at {layer(at)}, "
     if amounts:
         first, _, called = amounts[0].partition(" ")
         amounts[0] = f"{first} {'' if text.startswith('of') else 'points '}are {called}"
@@ -106,8 +115,10 @@ def _part(split: Split, name: str, row: pd.Series, judging: Settings) -> str:
     metric = split.metric(name)
     if row["verdict"] == "unchanged":
         return f"nothing is {ROTATION[name]}, within {_within(split)}"
-    interval = f"{changes.interval(judging)} {numbers.span(metric, row['low'], row['high'])}"
-    if row["verdict"] not in ("lower", "higher"):
+    shown = row["verdict"] in ("lower", "higher")
+    ends = (-row["high"], -row["low"]) if shown and _called(name, row) == "gained" else (row["low"], row["high"])
+    interval = f"{changes.interval(judging)} {numbers.span(metric, *ends)}"
+    if not shown:
         return f"{ROTATION[name]} {numbers.change(metric, row['value'])} ({interval}) is not shown"
     return f"{_number(split, name, row)} {_called(name, row)} ({interval}, {chance('q', row['q'])})"
 

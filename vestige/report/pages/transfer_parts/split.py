@@ -66,9 +66,13 @@ class Split:
         return bool(self.there) and all((self.frames[name]["verdict"] == "unchanged").all() for name in self.there)
 
     def chosen(self) -> int | None:
-        """The layer to speak of: where most is lost or, where no loss is shown, where the drop or a part is largest."""
-        for names, verdicts in ((["lost"], SHOWN[1:]), ([DROP], SHOWN), ([*ROTATION], SHOWN)):
-            found = pd.concat([self.rows(name, *verdicts)["value"].abs() for name in names])
+        """The layer to speak of: where most is lost or, where no loss is shown, where the drop or a part is largest.
+
+        A drop of which no part is shown comes last.
+        """
+        parts = pd.concat([self.rows(name, *SHOWN)["value"].abs() for name in ROTATION])
+        drop = self.rows(DROP, *SHOWN)["value"].abs()
+        for found in (self.rows("lost", "higher")["value"], drop[drop.index.isin(parts.index)], parts, drop):
             if len(found):
                 return int(found.idxmax())
         return None
