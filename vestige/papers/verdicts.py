@@ -53,11 +53,16 @@ class Estimate:
     def of_groups(
         cls, groups: Sequence[Sequence[float]], sentence_error: float = 0.0, sentences: int = 2
     ) -> "Estimate":
-        """The mean over groups of the mean over their runs: these groups, other runs and other sentences."""
+        """The mean over groups of the mean over their runs: these groups, other runs and other sentences.
+
+        Runs that all come out the same (as counts may) do not show how far another would lie: no interval.
+        """
         value = np.asarray(np.mean([np.mean(runs) for runs in groups]))
         if min(map(len, groups)) < 2:
             return cls(float(value))
         errors = [np.std(runs, ddof=1) / len(runs) ** 0.5 / len(groups) for runs in groups]
+        if max(sentence_error, *errors) <= 1e-12 * abs(float(value)):
+            return cls(float(value))
         found = Student.of(value, [sentence_error, *errors], [max(sentences - 1, 1), *(len(r) - 1 for r in groups)])
         low, high = found.interval(CONFIDENCE)
         return cls(float(value), float(low), float(high), float(found.degrees))

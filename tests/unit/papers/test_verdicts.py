@@ -81,6 +81,7 @@ class TestEstimates:
         expected = stats.ttest_1samp(values, 0).confidence_interval()
         assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
         assert not Estimate.of_runs([0.1]).known
+        assert not Estimate.of_runs([0.14] * 3).known, "runs that are all equal show no error"
 
     @pytest.mark.parametrize("degrees", [2.0, 4.5, 30.0])
     def test_an_interval_over_runs_is_widened_by_its_own_degrees_of_freedom(self, degrees):
