@@ -179,10 +179,13 @@ def _refuse_mixed(operation, args, kwargs) -> None:
 
 @cache
 def _registered() -> None:
-    """Tell torch of the device; it cannot be told to forget it."""
-    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+    """Tell torch of the device; it cannot be told to forget it, and asks it for its random numbers ever after."""
+    from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
-    _setup_privateuseone_for_python_backend(DEVICE)
+    module = _DummyBackendModule()
+    module.get_rng_state = lambda device=0: torch.empty(0)
+    module.set_rng_state = lambda state, device=0: None
+    _setup_privateuseone_for_python_backend(DEVICE, backend_module=module)
 
 
 def _backward(*args, **kwargs):
