@@ -383,10 +383,10 @@ def large_section(result: Row | None) -> str:
         f"up to {largest:.0f} GB (`benchmarks/large.py`), one thread, a process each. Anonymous memory "
         "includes the corpus and the libraries.",
         "",
-        "| analysis | words | CPU s | wall s | anonymous memory, GB | what it found |",
-        "|---|---|---|---|---|---|",
+        "| analysis | words | CPU s | anonymous memory, GB | what it found |",
+        "|---|---|---|---|---|",
         *(
-            f"| {row['analysis']} | {row['words']:,} | {row['cpu']:.0f} | {row['wall']:.0f} | "
+            f"| {row['analysis']} | {row['words']:,} | {row['cpu']:.0f} | "
             f"{row['anonymous_gb']:.2f} | {large_finding(row)} |"
             for row in result["rows"]
         ),
